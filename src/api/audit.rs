@@ -9,7 +9,7 @@ use super::paging::{cursor, limit};
 use super::time;
 use base::clock;
 use catalog::key::KeyHashError;
-use catalog::{AUDIT_ACTIONS, AuditEntry, AuditFilter, ChainHead, ResourceKind, Verified};
+use catalog::{AuditEntry, AuditFilter, ChainHead, ResourceKind, Verified, action_names};
 use http::envelope::{self, Listing, Success};
 use http::error::ApiError;
 use operate::Operator;
@@ -51,7 +51,7 @@ struct ListAudit(Operator);
 #[endpoint(
     operation_id = "list_audit",
     parameters(
-        ("action" = Option<String>, Query, description = "Only entries with this action."),
+        ("action" = Option<String>, Query, description = "Only entries with this action. `send_again` is the name of `resend` in version 0.1; each finds both."),
         ("kind" = Option<String>, Query, description = "Only entries about this kind of resource."),
         ("name" = Option<String>, Query, description = "Only entries about resources with this name, or of the connector with this name. At most 256 characters."),
         ("who" = Option<String>, Query, description = "Only entries of this actor: `who` of an entry, or the name at its end. `night-shift` matches `token night-shift` and `page of token night-shift`. At most 256 characters."),
@@ -76,7 +76,7 @@ fn filter(req: &mut Request) -> Result<AuditFilter, ApiError> {
     let kinds = ResourceKind::ALL.map(ResourceKind::as_str);
     Ok(AuditFilter {
         before: cursor(req)?,
-        action: word(req, "action", &AUDIT_ACTIONS)?,
+        action: word(req, "action", &action_names())?,
         kind: word(req, "kind", &kinds)?,
         name: text(req, "name")?,
         who: text(req, "who")?,

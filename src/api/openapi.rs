@@ -90,6 +90,20 @@ const NAMED: [Named; 7] = [
     named("/api/admin/sessions/{id}", "No such session.", false),
 ];
 
+/// A path of version 0.1, which leads to the same handler as the path of today.
+struct OldPath {
+    path: &'static str,
+    operation_id: &'static str,
+    now: &'static str,
+}
+
+/// Removed in version 0.3.
+const OLD_PATHS: [OldPath; 1] = [OldPath {
+    path: "/api/admin/requests/{request_id}/send-again",
+    operation_id: "send_request_again",
+    now: "/api/admin/requests/{request_id}/resend",
+}];
+
 const fn named(path: &'static str, missing: &'static str, declarable: bool) -> Named {
     Named {
         path,
@@ -167,12 +181,31 @@ fn document(
     }
     let document = document.merge_router(router);
     let mut value = serde_json::to_value(&document).unwrap_or_default();
+    deprecate(&mut value);
     complete(&mut value, key_of);
     feeds(&mut value);
     limits::describe(&mut value);
     Made {
         json: serde_json::to_vec(&value).unwrap_or_default(),
         value,
+    }
+}
+
+/// Marks the paths of version 0.1. Each has the operation of the path of today, whose id would be there twice otherwise.
+fn deprecate(document: &mut Value) {
+    for old in &OLD_PATHS {
+        let operations = document["paths"].get_mut(old.path);
+        let operations = operations.and_then(Value::as_object_mut);
+        for (method, operation) in operations.into_iter().flatten() {
+            let use_now = format!(
+                "Deprecated: use `{} {}`. Version 0.3 removes this path.",
+                method.to_uppercase(),
+                old.now
+            );
+            operation["operationId"] = json!(old.operation_id);
+            operation["description"] = json!(use_now);
+            operation["deprecated"] = json!(true);
+        }
     }
 }
 

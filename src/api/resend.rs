@@ -1,6 +1,6 @@
-//! What is kept of a request, and sending it again.
+//! What is kept of a request, and resending it.
 //!
-//! **Invariant**: an answer to sending comes after the new request is on disk.
+//! **Invariant**: an answer to resending comes after the new request is on disk.
 
 use salvo_core::http::StatusCode;
 use salvo_core::http::header::LOCATION;
@@ -16,39 +16,41 @@ use http::error::ApiError;
 use ingest::SentAgain;
 use operate::Operator;
 use operate::content::{self, Content};
-use wire::{AgainData, ContentData, FieldContent, ItemContent};
+use wire::{ContentData, FieldContent, ItemContent, ResentData};
 
 /// What can be done with what is kept of a request.
 pub(super) fn routes(operator: &Operator) -> Router {
     Router::with_path("requests/{request_id}")
         .oapi_tag("requests")
         .push(Router::with_path("content").get(GetContent(operator.clone())))
-        .push(Router::with_path("send-again").post(SendRequestAgain(operator.clone())))
+        .push(Router::with_path("resend").post(ResendRequest(operator.clone())))
+        // The path of version 0.1, which the OpenAPI document has as deprecated.
+        .push(Router::with_path("send-again").post(ResendRequest(operator.clone())))
 }
 
 /// Options of a resend.
 #[derive(Debug, Default, Deserialize, ToSchema)]
 #[serde(default, deny_unknown_fields)]
-struct AgainWish {
+struct ResendOptions {
     /// Also send items that a later request changed or removed; by default they stay unchanged.
     overwrite: bool,
 }
 
-struct SendRequestAgain(Operator);
+struct ResendRequest(Operator);
 
-/// Send a request again.
+/// Resend a request.
 ///
 /// The items of an accepted request become a new request, while the journal keeps them. Items that a later request
 /// changed or removed stay unchanged, unless `overwrite` is true. A rejected request is processed again with the
 /// connector's current settings, while its body is kept. This needs no ingest key, and no rate limit applies. 202 means
 /// that the new request is on disk.
 #[endpoint(
-    operation_id = "send_request_again",
+    operation_id = "resend_request",
     parameters(("request_id" = String, Path, description = "UUID.")),
-    request_body(content = Option<AgainWish>, description = "Optional. By default, newer items stay unchanged.", example = json!({"overwrite": true})),
+    request_body(content = Option<ResendOptions>, description = "Optional. By default, newer items stay unchanged.", example = json!({"overwrite": true})),
     responses(
-        (status_code = 202, body = Success<AgainData>, description = "Stored, as a new request."),
-        (status_code = 200, body = Success<AgainData>, description = "Nothing was sent: later requests changed or removed all its items."),
+        (status_code = 202, body = Success<ResentData>, description = "Stored, as a new request."),
+        (status_code = 200, body = Success<ResentData>, description = "Nothing was sent: later requests changed or removed all its items."),
         (status_code = 400, description = "The body of this call is invalid; or the request is rejected again, because its body or headers do not fit the connector's current settings."),
         (status_code = 409, description = "The request was a duplicate or came with a test key, its connector or stream is deleted, or the data pool is behind, so newer values cannot be detected."),
         (status_code = 410, description = "The items or the body are no longer stored."),
@@ -56,12 +58,12 @@ struct SendRequestAgain(Operator);
         (status_code = 503, description = "The request could not be stored; retry later."),
     ),
 )]
-impl SendRequestAgain {
-    async fn handle(&self, req: &mut Request) -> Result<Success<AgainData>, ApiError> {
-        let options: Option<AgainWish> = body::small_json(req).await?;
+impl ResendRequest {
+    async fn handle(&self, req: &mut Request) -> Result<Success<ResentData>, ApiError> {
+        let options: Option<ResendOptions> = body::small_json(req).await?;
         let options = options.unwrap_or_default();
         let from = id(req)?;
-        let data = again_data(&self.0.resend(from, options.overwrite, by(req)).await?);
+        let data = resent_data(&self.0.resend(from, options.overwrite, by(req)).await?);
         let Some(id) = &data.request_id else {
             return Ok(envelope::ok(data));
         };
@@ -72,11 +74,11 @@ impl SendRequestAgain {
     }
 }
 
-fn again_data(sent: &SentAgain) -> AgainData {
+fn resent_data(sent: &SentAgain) -> ResentData {
     let accepted = sent.accepted.as_ref();
     let receipt = accepted.map(|accepted| &accepted.receipt);
     let stream = accepted.map(|accepted| &*accepted.stream);
-    AgainData {
+    ResentData {
         request_id: receipt.map(|receipt| receipt.request_id.to_string()),
         sent_again_from: sent.from.request_id.to_string(),
         stream: stream.unwrap_or(&sent.from.stream).to_owned(),

@@ -43,13 +43,13 @@ pub const ACTIONS: [&str; 33] = [
     "reload",
     "remove",
     "replace",
+    "resend",
     "resume",
     "retry",
     "revoke",
     "role_refused",
     "rollback",
     "rotate",
-    "send_again",
     "sign_in",
     "sign_in_refused",
     "sign_out",
@@ -59,6 +59,22 @@ pub const ACTIONS: [&str; 33] = [
     "try",
     "undo",
 ];
+
+/// What entries of version 0.1 call an action, and its name among [`ACTIONS`]. Entries are never rewritten, because their
+/// digests cover the action.
+pub const OLD_ACTIONS: [(&str, &str); 1] = [("send_again", "resend")];
+
+/// What a filter can ask for: each of [`ACTIONS`], then those of [`OLD_ACTIONS`].
+pub fn action_names() -> Vec<&'static str> {
+    let old = OLD_ACTIONS.iter().map(|(old, _)| *old);
+    ACTIONS.into_iter().chain(old).collect()
+}
+
+/// The name of an action among [`ACTIONS`], also of one with its name of version 0.1.
+pub fn current_action(name: &str) -> &str {
+    let current = OLD_ACTIONS.iter().find(|(old, _)| *old == name);
+    current.map_or(name, |(_, current)| current)
+}
 
 /// Who makes a change.
 #[derive(Debug, Clone)]
@@ -136,7 +152,8 @@ pub(super) fn write(
     actor: &Actor,
     change: &Change,
 ) -> Result<(), rusqlite::Error> {
-    debug_assert!(ACTIONS.contains(&change.action), "{}", change.action);
+    let action = current_action(change.action);
+    debug_assert!(ACTIONS.contains(&action), "{action}");
     let json = |value: &Option<Value>| value.as_ref().map(Value::to_string);
     let at = Unix::now();
     let mut entry = AuditEntry {

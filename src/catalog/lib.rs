@@ -43,6 +43,7 @@ use audit::chain::Verifier;
 pub use audit::chain::{AuditLogError, ChainHead, ChainMismatch, Verified};
 pub use audit::{
     ACTIONS as AUDIT_ACTIONS, Actor, AuditEntry, Change as AuditChange, Filter as AuditFilter,
+    OLD_ACTIONS as OLD_AUDIT_ACTIONS, action_names, current_action,
 };
 use base::clock::Unix;
 pub use base::key::{self, KeyHash};

@@ -6,7 +6,7 @@
 
 use std::path::{Path, PathBuf};
 
-use clap::builder::PossibleValuesParser;
+use clap::builder::{PossibleValue, PossibleValuesParser};
 
 use super::client::AdminArgs;
 use super::error::CliError;
@@ -17,7 +17,7 @@ use super::resource::{Column, table};
 use api::verified_data;
 use base::clock::{self, Unix};
 use base::text::percent_encoded;
-use catalog::{AUDIT_ACTIONS, KeyHash, ResourceKind};
+use catalog::{AUDIT_ACTIONS, KeyHash, OLD_AUDIT_ACTIONS, ResourceKind};
 use wire::{AuditData, VerifiedData};
 
 const LIMIT_MAX: u64 = 100_000;
@@ -40,7 +40,7 @@ pub struct AuditArgs {
     #[command(subcommand)]
     command: Option<AuditCommand>,
     /// Only entries with this action
-    #[arg(long, value_name = "VERB", value_parser = PossibleValuesParser::new(AUDIT_ACTIONS))]
+    #[arg(long, value_name = "VERB", value_parser = PossibleValuesParser::new(AUDIT_ACTIONS.map(action)))]
     action: Option<String>,
     /// Only entries about objects of this kind
     #[arg(long, value_name = "KIND", value_parser = PossibleValuesParser::new(ResourceKind::ALL.map(ResourceKind::as_str)))]
@@ -66,6 +66,12 @@ pub struct AuditArgs {
     output: ListOutput,
     #[command(flatten)]
     admin: AdminArgs,
+}
+
+/// An action of the filter, also under its name of version 0.1.
+fn action(name: &'static str) -> PossibleValue {
+    let old = OLD_AUDIT_ACTIONS.iter().filter(|(_, now)| *now == name);
+    PossibleValue::new(name).aliases(old.map(|(old, _)| *old))
 }
 
 #[derive(Debug, clap::Subcommand)]

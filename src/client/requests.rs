@@ -21,7 +21,7 @@ use serde::Deserialize;
 use serde::de::IgnoredAny;
 use serde_json::Value;
 use std::cmp::Ordering;
-use wire::{AgainData, ContentData, LoggedRequest, Status};
+use wire::{ContentData, LoggedRequest, ResentData, Status};
 
 const LIMIT_MAX: u64 = 100_000;
 
@@ -35,7 +35,7 @@ Examples:
   headgate requests --connector shop --limit 500 --output ndjson
   headgate requests --connector shop --text 'has no field' --since 7d
   headgate requests show 0192f0c1-7b3e-7c55-9a51-0c8f2f6d3a10
-  headgate requests send-again 0192f0c1-7b3e-7c55-9a51-0c8f2f6d3a10
+  headgate requests resend 0192f0c1-7b3e-7c55-9a51-0c8f2f6d3a10
 
 To see the log of a deleted connector, pass its name with --connector."
 )]
@@ -77,7 +77,8 @@ enum RequestsCommand {
     /// Show a request with its items or body, if still stored
     Show(ShowArgs),
     /// Resend a request as a new one
-    SendAgain(SendAgainArgs),
+    #[command(alias = "send-again")]
+    Resend(ResendArgs),
 }
 
 /// Arguments of `headgate requests show`.
@@ -96,17 +97,17 @@ struct ShowArgs {
     admin: AdminArgs,
 }
 
-/// Arguments of `headgate requests send-again`.
+/// Arguments of `headgate requests resend`.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
-  headgate requests send-again 0192f0c1-7b3e-7c55-9a51-0c8f2f6d3a10
-  headgate requests send-again 0192f0c1-7b3e-7c55-9a51-0c8f2f6d3a10 --overwrite
+  headgate requests resend 0192f0c1-7b3e-7c55-9a51-0c8f2f6d3a10
+  headgate requests resend 0192f0c1-7b3e-7c55-9a51-0c8f2f6d3a10 --overwrite
 
 The same items become a new request. Items that a later request changed or removed stay unchanged, unless --overwrite
 is given. A rejected webhook request is checked again, with the current settings of its connector. Items and bodies are
 kept for a limited time: see `storage` in the configuration.")]
-struct SendAgainArgs {
+struct ResendArgs {
     /// The request
     request_id: String,
     /// Overwrite newer values, and restore removed items
@@ -140,7 +141,7 @@ pub async fn run(args: RequestsArgs) -> Result<(), CliError> {
             let client = args.admin.client()?;
             return show(&client, &args.request_id, args.output).await;
         }
-        Some(RequestsCommand::SendAgain(args)) => return send_again(&args).await,
+        Some(RequestsCommand::Resend(args)) => return resend(&args).await,
         None => {}
     }
     let client = args.admin.client()?;
@@ -194,16 +195,16 @@ fn for_people(content: &ContentData) -> Value {
     shown
 }
 
-async fn send_again(args: &SendAgainArgs) -> Result<(), CliError> {
+async fn resend(args: &ResendArgs) -> Result<(), CliError> {
     let client = args.admin.client()?;
     let path = format!(
-        "/api/admin/requests/{}/send-again",
+        "/api/admin/requests/{}/resend",
         percent_encoded(&args.request_id)
     );
     let body = args
         .overwrite
         .then(|| serde_json::json!({"overwrite": true}));
-    let sent: AgainData = client.change(Method::POST, &path, body.as_ref()).await?;
+    let sent: ResentData = client.change(Method::POST, &path, body.as_ref()).await?;
     match args.output {
         ListOutput::Table => {}
         ListOutput::Json => return print(&json_pretty(&sent)?),

@@ -35,7 +35,7 @@ impl Change {
     /// The name in the audit log.
     fn action(self) -> &'static str {
         match self {
-            Self::SendAgain { .. } | Self::Submit => "send_again",
+            Self::SendAgain { .. } | Self::Submit => "resend",
             Self::Discard => "discard",
         }
     }

@@ -47,12 +47,7 @@ impl Operator {
             });
             let change = AuditChange {
                 connector: Some(sent.from.connector.to_string()),
-                ..AuditChange::done(
-                    "send_again",
-                    ResourceKind::Request,
-                    from.to_string(),
-                    became,
-                )
+                ..AuditChange::done("resend", ResourceKind::Request, from.to_string(), became)
             };
             self.record(by, change).await;
         }

@@ -11,7 +11,7 @@ use super::frame::{Head, NoPage, Page, Place};
 use super::grid::{Cell, Column, Grid, Row, pages};
 use super::text::{segment, text, text_of, time};
 use base::clock;
-use catalog::{AUDIT_ACTIONS, AuditEntry, AuditFilter, ResourceKind};
+use catalog::{AUDIT_ACTIONS, AuditEntry, AuditFilter, ResourceKind, current_action};
 use operate::Operator;
 
 /// Maximum entries on a page.
@@ -95,7 +95,7 @@ impl Query {
         let text = |name: &str| req.query::<String>(name).unwrap_or_default();
         let typed = |name: &str| text(name).trim().chars().take(TYPED_CHARS_MAX).collect();
         let query = Self {
-            action: text("action"),
+            action: current_action(&text("action")).to_owned(),
             kind: text("kind"),
             name: typed("name"),
             who: typed("who"),

@@ -29,7 +29,9 @@ pub(super) fn routes(operator: &Operator) -> Router {
     let p = || operator.clone();
     Router::with_path("requests/{request_id}")
         .get(ShowRequest(p()))
-        .push(Router::with_path("send-again").post(SendAgain(p())))
+        .push(Router::with_path("resend").post(Resend(p())))
+        // The path of pages of version 0.1.
+        .push(Router::with_path("send-again").post(Resend(p())))
 }
 
 /// `GET /requests/{request_id}`
@@ -86,12 +88,12 @@ async fn page(operator: &Operator, req: &Request, token: &Markup) -> Result<Page
 
 /// The actions of the page.
 fn actions(report: &Report, kept: &Kept, has_command: bool, token: &Markup) -> Markup {
-    let path = format!("/requests/{}/send-again", report.row.entry.request_id);
+    let path = format!("/requests/{}/resend", report.row.entry.request_id);
     html! {
         div.row {
             @if !matches!(kept, Kept::Nothing(_)) {
                 form.row method="post" action=(path) {
-                    (token) button #send-again { "Resend to all sinks" }
+                    (token) button #resend { "Resend to all sinks" }
                     @if matches!(kept, Kept::Items(_)) {
                         label { input type="checkbox" name="overwrite" value="yes"; " overwrite newer values" }
                     }
@@ -102,11 +104,11 @@ fn actions(report: &Report, kept: &Kept, has_command: bool, token: &Markup) -> M
     }
 }
 
-/// `POST /requests/{request_id}/send-again`
-struct SendAgain(Operator);
+/// `POST /requests/{request_id}/resend`
+struct Resend(Operator);
 
 #[handler]
-impl SendAgain {
+impl Resend {
     async fn handle(&self, req: &mut Request, depot: &mut Depot) -> Result<FormAnswer, NoPage> {
         let overwrite = FormData::of(depot).is_some_and(|form| form.get("overwrite").is_some());
         let from = id(req).ok_or(AgainError::NotFound).map_err(refused)?;

@@ -18,8 +18,9 @@ answers! {
         who: String,
         /// Their address, or `unix`.
         client: String,
-        /// `change`, `create`, `delete`, `discard`, `forget`, `give_up`, `remove`, `retry`, `revoke`, `role_refused`, `rotate`,
-        /// `send_again`, `sign_in`, `sign_in_refused`, `sign_out`, `take-secret` or `trigger`.
+        /// `change`, `create`, `delete`, `discard`, `forget`, `give_up`, `remove`, `resend`, `retry`, `revoke`, `role_refused`,
+        /// `rotate`, `sign_in`, `sign_in_refused`, `sign_out`, `take-secret` or `trigger`. Entries of version 0.1 have
+        /// `send_again` for `resend`.
         action: String,
         /// `stream`, `connector`, `key`, `read_key`, `request`, `sink`, `item`, `backup`, `ticket`, `session` or
         /// `sign_in_link`.

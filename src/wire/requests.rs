@@ -130,7 +130,7 @@ answers! {
     }
 
     /// The result of resending a request.
-    pub struct AgainData {
+    pub struct ResentData {
         /// The new request, or the first one with the same idempotency key. Null: none, because all items stayed
         /// unchanged.
         request_id: Option<String>,

@@ -56,7 +56,7 @@ fn mend(process: &Process) {
 }
 
 fn send_again(process: &Process, id: &str) -> Answer {
-    process.call("POST", &format!("/api/admin/requests/{id}/send-again"), "")
+    process.call("POST", &format!("/api/admin/requests/{id}/resend"), "")
 }
 
 #[track_caller]
@@ -123,7 +123,7 @@ fn a_refused_webhook_is_kept_and_accepted_once_its_connector_is_mended() {
     let audit = process.admin("/api/admin/audit?limit=1");
     assert_eq!(
         (&audit[0]["action"], &audit[0]["kind"], &audit[0]["name"]),
-        (&json!("send_again"), &json!("request"), &json!(id))
+        (&json!("resend"), &json!("request"), &json!(id))
     );
     assert_eq!(audit[0]["after"]["request_id"], became);
 }
@@ -215,7 +215,7 @@ fn an_accepted_request_is_sent_again_while_its_items_are_kept() {
     assert_eq!(stored[1].2, became);
 
     // Everything is sent where that is asked for.
-    let path = format!("/api/admin/requests/{id}/send-again");
+    let path = format!("/api/admin/requests/{id}/resend");
     let wrong = process.call("POST", &path, r#"{"overwrit": true}"#);
     assert_eq!(wrong.status, 400, "{}", wrong.body);
     let answer = process.call("POST", &path, r#"{"overwrite": true}"#);
@@ -268,13 +268,13 @@ fn an_old_request_that_is_sent_again_leaves_what_is_newer_and_what_was_removed()
         json!({"request_id": null, "sent_again_from": old, "stream": "orders", "items_received": 0, "items_left": 2, "replayed": false})
     );
     let again = |more: &[&str]| {
-        let verb = ["requests", "send-again", &old];
+        let verb = ["requests", "resend", &old];
         operate(&process, [&verb[..], more].concat())
     };
     assert_eq!(again(&[]).ok(), "");
     let page = site.page(&format!("/requests/{old}"));
     assert!(page.contains("name=\"overwrite\""), "{page}");
-    let answer = site.submit(&format!("/requests/{old}/send-again"), "");
+    let answer = site.submit(&format!("/requests/{old}/resend"), "");
     let shown = site.page(answer.header("location").expect("a page"));
     assert!(shown.contains("Nothing was sent. 2 items left"), "{shown}");
     process.drained();
@@ -530,7 +530,7 @@ fn the_page_shows_everything_escaped_and_its_command_is_accepted() {
     let done = in_a_shell(&folder, &command(&page), &secret).ok();
     assert!(done.starts_with("HTTP/1.1 202"), "{done}");
 
-    let answer = site.submit(&format!("/requests/{id}/send-again"), "");
+    let answer = site.submit(&format!("/requests/{id}/resend"), "");
     assert_eq!(answer.status, 303, "{}", answer.body);
     let new = answer.header("location").expect("a page").to_owned();
     let page = site.page(&new);
@@ -543,7 +543,7 @@ fn the_page_shows_everything_escaped_and_its_command_is_accepted() {
         "the old one leads to it"
     );
     assert_eq!(
-        site.post(&format!("/requests/{id}/send-again"), "").status,
+        site.post(&format!("/requests/{id}/resend"), "").status,
         403,
         "without the form's token"
     );
@@ -576,10 +576,40 @@ fn the_command_line_shows_a_request_and_sends_it_again() {
     let shown: Value = serde_json::from_str(&shown).expect("JSON");
     assert_eq!(shown["content"]["items"][0]["fields"][1]["value"], "1");
 
-    let became = requests(&["send-again", &id]).ok();
+    let became = requests(&["resend", &id]).ok();
     assert_eq!(process.request(became.trim())["sent_again_from"], id);
-    let told = requests(&["send-again", NOBODY]).failed(1);
+    let told = requests(&["resend", NOBODY]).failed(1);
     assert!(told.contains("no request"), "{told}");
+}
+
+#[test]
+fn a_request_is_resent_by_the_names_of_version_0_1_too() {
+    let folder = folder();
+    let process = folder.spawn();
+    let id = process.accepted("orders", "", r#"{"n": 1}"#);
+    process.drained();
+    let path = format!("/api/admin/requests/{id}/send-again");
+    let answer = process.call("POST", &path, "");
+    assert_eq!(answer.status, 202, "{}", answer.body);
+    assert_eq!(answer.json()["data"]["sent_again_from"], id);
+    let verb = ["requests", "send-again", &id, "--overwrite"];
+    operate(&process, verb).ok();
+    let site = crate::pages::signed_in(&process);
+    let path = format!("/requests/{id}/send-again");
+    let answer = site.submit(&path, "overwrite=yes");
+    assert_eq!(answer.status, 303, "{}", answer.body);
+    for action in ["resend", "send_again"] {
+        let found = process.list(&format!("/api/admin/audit?action={action}"));
+        assert_eq!(found.len(), 3, "{found:?}");
+        assert!(found.iter().all(|entry| entry["action"] == "resend"));
+        let shown = operate(&process, ["audit", "--action", action]).ok();
+        assert_eq!(shown.matches(" resend ").count(), 3, "{shown}");
+        let page = site.page(&format!("/audit?action={action}"));
+        assert!(page.contains("3 entries"), "{page}");
+    }
+    let document = crate::openapi::document(process.admin);
+    let old = "/api/admin/requests/{request_id}/send-again";
+    assert_eq!(document["paths"][old]["post"]["deprecated"], true);
 }
 
 #[test]

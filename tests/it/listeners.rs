@@ -123,6 +123,7 @@ async fn the_openapi_documents_describe_every_route() {
                 ("/api/admin/renderers", "get"),
                 ("/api/admin/requests/{request_id}", "get"),
                 ("/api/admin/requests/{request_id}/content", "get"),
+                ("/api/admin/requests/{request_id}/resend", "post"),
                 ("/api/admin/requests/{request_id}/send-again", "post"),
                 ("/api/admin/screens", "get"),
                 ("/api/admin/screens/{name}/reload", "post"),

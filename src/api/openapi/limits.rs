@@ -9,7 +9,7 @@
 use serde_json::{Value, json};
 
 use super::records;
-use catalog::{AUDIT_ACTIONS, GRACE_SECONDS_MAX, ResourceKind};
+use catalog::{GRACE_SECONDS_MAX, ResourceKind, action_names};
 use feed::export;
 use operate::requests::Status;
 
@@ -100,7 +100,7 @@ fn of_parameter(operation: &str, name: &str) -> Value {
         (_, "Idempotency-Key") => json!({ "pattern": HEADER_VALUE }),
         (_, "X-Item-Key") => name_of_field(),
         ("list_requests" | "list_audit", "since" | "until") => time(),
-        ("list_audit", "action") => json!({ "enum": AUDIT_ACTIONS.as_slice() }),
+        ("list_audit", "action") => json!({ "enum": action_names() }),
         ("list_audit", "kind") => json!({ "enum": ResourceKind::ALL.map(ResourceKind::as_str) }),
         ("list_audit", "name" | "who") => json!({ "minLength": 1, "maxLength": 256 }),
         ("list_requests", "text") => json!({ "maxLength": 200 }),

@@ -4,7 +4,7 @@
 
 use rusqlite::{Connection, params};
 
-use super::{AuditEntry, COLUMNS, entry};
+use super::{AuditEntry, COLUMNS, OLD_ACTIONS, current_action, entry};
 use base::clock::Unix;
 
 /// Which entries of the audit log are wanted: those to which everything applies that is given.
@@ -12,7 +12,7 @@ use base::clock::Unix;
 pub struct Filter {
     /// Entries before the one with this id.
     pub before: Option<i64>,
-    /// What was done, one of [`ACTIONS`](super::ACTIONS).
+    /// What was done, one of [`ACTIONS`](super::ACTIONS) or of [`OLD_ACTIONS`]: both names of an action find the same.
     pub action: Option<String>,
     /// To what kind of thing, as [`ResourceKind::as_str`](crate::ResourceKind::as_str).
     pub kind: Option<String>,
@@ -32,10 +32,12 @@ pub(crate) fn page(
     filter: &Filter,
     limit: u32,
 ) -> Result<Vec<AuditEntry>, rusqlite::Error> {
+    let action = filter.action.as_deref().map(current_action);
+    let old = OLD_ACTIONS.iter().find(|(_, name)| Some(*name) == action);
     let mut statement = connection.prepare_cached(&format!(
         "SELECT {COLUMNS} FROM audit
          WHERE id < ?1
-           AND (?2 IS NULL OR action = ?2)
+           AND (?2 IS NULL OR action IN (?2, ?9))
            AND (?3 IS NULL OR kind = ?3)
            AND (?4 IS NULL OR name = ?4 OR connector = ?4)
            AND (?5 IS NULL OR who = ?5 OR substr(who, -length(?5) - 1) = ' ' || ?5)
@@ -46,13 +48,14 @@ pub(crate) fn page(
     let rows = statement.query_map(
         params![
             filter.before.unwrap_or(i64::MAX),
-            filter.action,
+            action,
             filter.kind,
             filter.name,
             filter.who,
             filter.since.map(Unix::to_column),
             filter.until.map(Unix::to_column),
-            limit
+            limit,
+            old.map(|(old, _)| old),
         ],
         entry,
     )?;

@@ -74,6 +74,27 @@ fn each_change_is_in_the_audit_trail_once() {
 }
 
 #[test]
+fn entries_of_version_0_1_are_found_with_the_names_of_today_and_verify() {
+    let desk = Desk::new(&settings());
+    let id = "0192f0c1-7b3e-7c55-9a51-0c8f2f6d3a10";
+    for action in ["send_again", "resend", "retry"] {
+        let change = AuditChange::done(action, ResourceKind::Request, id, json!(1));
+        desk.catalog.note(&change, &actor()).expect("it is written");
+    }
+    for action in ["send_again", "resend"] {
+        let filter = AuditFilter {
+            action: Some(action.to_owned()),
+            ..AuditFilter::default()
+        };
+        let page = desk.catalog.audit(&filter, 10).expect("a page");
+        let found: Vec<&str> = page.iter().map(|entry| &*entry.action).collect();
+        assert_eq!(found, ["resend", "send_again"], "{action}");
+    }
+    let verified = desk.catalog.verify_audit(None).expect("it is read");
+    assert!(verified.is_good(), "{verified:?}");
+}
+
+#[test]
 fn the_audit_trail_is_filtered_by_everything_that_is_given() {
     let desk = Desk::new(&settings());
     desk.stream("news").expect("a stream");

@@ -12,8 +12,8 @@ use journal::log::Endpoint;
 
 /// Maximum bytes of the body: arguments of a program can have 128 KiB on Linux.
 const BODY_BYTES_MAX: usize = 64 << 10;
-const TOO_LONG: &str = "The body is too long for a command. Resend the request with the button, or with headgate requests send-again.";
-const SIGNED: &str = "The provider signed the request, and a command cannot. Resend it with the button, or with headgate requests send-again.";
+const TOO_LONG: &str = "The body is too long for a command. Resend the request with the button, or with headgate requests resend.";
+const SIGNED: &str = "The provider signed the request, and a command cannot. Resend it with the button, or with headgate requests resend.";
 const NO_TEXT: &str = "The body or its headers are not text, so no command can be shown.";
 
 /// The command that sends the stored content of a request. The error is the reason why there is no command; `None` if

@@ -316,7 +316,7 @@ fn a_request_is_copied_as_curl_and_sent_again_with_the_keyboard() {
     assert!(done.starts_with("HTTP/1.1 202"), "{done}");
 
     window.run("getSelection().removeAllRanges()", &json!([]));
-    window.run(focus, &json!(["send-again"]));
+    window.run(focus, &json!(["resend"]));
     window.press_enter();
     let said = "return document.querySelector('p.said')?.textContent";
     window.shows(said, &json!("Resent; this is the new request."));

@@ -123,7 +123,7 @@ fn a_sink_is_operated_on_any_node() {
 
     // By whom.
     let entries = runs.list("/api/admin/audit?limit=100");
-    for action in ["retry", "give_up", "send_again", "discard", "refill"] {
+    for action in ["retry", "give_up", "resend", "discard", "refill"] {
         let entry = entries.iter().find(|entry| entry["action"] == action);
         let entry = entry.unwrap_or_else(|| panic!("{action}: {entries:?}"));
         assert_eq!(entry["client"], "127.0.0.1", "{entry}");

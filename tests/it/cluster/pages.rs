@@ -255,13 +255,7 @@ fn a_sink_is_operated_by_the_pages_of_a_node_that_does_not_run_it() {
         });
     }
     for action in [
-        "retry",
-        "give_up",
-        "discard",
-        "send_again",
-        "refill",
-        "pause",
-        "resume",
+        "retry", "give_up", "discard", "resend", "refill", "pause", "resume",
     ] {
         let entries = runs.list(&format!("/api/admin/audit?action={action}"));
         assert!(!entries.is_empty(), "{action}");

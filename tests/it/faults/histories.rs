@@ -181,7 +181,7 @@ impl Life {
 
     /// Sends a request again: its values come back, or newer ones stay.
     fn again(&mut self, op: Op, request_id: &str) {
-        let path = format!("/api/admin/requests/{request_id}/send-again");
+        let path = format!("/api/admin/requests/{request_id}/resend");
         let status = self.process().try_call("POST", &path, "");
         let status = status.expect("an answer");
         assert!(status < 500, "{status}: {}", self.process().log());

@@ -7,7 +7,7 @@ use crate::app::Admin;
 use crate::setup::{Setup, is_in_a_cluster};
 
 /// The paths of the admin listener that need the token, with something in the place of parameters.
-const GUARDED: [(Method, &str); 85] = [
+const GUARDED: [(Method, &str); 86] = [
     (Method::GET, "/metrics"),
     (Method::GET, "/api/admin/status"),
     (Method::GET, "/api/admin/streams"),
@@ -59,6 +59,10 @@ const GUARDED: [(Method, &str); 85] = [
     (
         Method::GET,
         "/api/admin/requests/0192f0c1-7b3e-7c55-9a51-0c8f2f6d3a10/content",
+    ),
+    (
+        Method::POST,
+        "/api/admin/requests/0192f0c1-7b3e-7c55-9a51-0c8f2f6d3a10/resend",
     ),
     (
         Method::POST,

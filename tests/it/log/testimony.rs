@@ -142,7 +142,7 @@ fn a_failed_request_says_why_and_a_discarded_one_is_never_done() {
             entry("create", "ticket", "admin"),
             entry("discard", "sink", "bad"),
             entry("retry", "sink", "bad"),
-            entry("send_again", "sink", "bad"),
+            entry("resend", "sink", "bad"),
         ]
     );
     let newest = &process.admin("/api/admin/audit")[3];

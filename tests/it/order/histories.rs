@@ -257,7 +257,7 @@ impl Life {
             }
             let (stream, of) = (request.stream, request.id.clone());
             let mut ops = request.ops.clone();
-            let path = format!("/api/admin/requests/{of}/send-again");
+            let path = format!("/api/admin/requests/{of}/resend");
             let again = self.process().call("POST", &path, r#"{"overwrite": true}"#);
             let again = again.data(202);
             for op in &mut ops {
