@@ -98,6 +98,10 @@ impl ProblemKind {
         Self::Log,
     ];
 
+    /// Names of version 0.1 in metrics, which version 0.3 removes. They count the same problems, so that alerts with the
+    /// old name still fire.
+    pub const OLD_NAMES: [(&str, Self); 1] = [("strangers", Self::Unauthenticated)];
+
     /// The name in metrics.
     pub fn as_str(self) -> &'static str {
         match self {
@@ -125,7 +129,7 @@ impl ProblemKind {
             Self::Renderers => "renderers",
             Self::ScreenAway => "screen_away",
             Self::Refused => "refused",
-            Self::Unauthenticated => "strangers",
+            Self::Unauthenticated => "unauthenticated",
             Self::Quarantine => "quarantine",
             Self::Wal => "wal",
             Self::Log => "log",
@@ -258,12 +262,16 @@ impl Found {
         self.0
     }
 
-    /// The number of problems of each kind.
+    /// The number of problems of each kind, by all its names.
     pub(super) fn counts(&self) -> impl Iterator<Item = (&'static str, u64)> {
-        ProblemKind::ALL.into_iter().map(|kind| {
-            let own = self.0.iter().filter(|problem| problem.kind == kind);
-            (kind.as_str(), own.count() as u64)
-        })
+        let names = ProblemKind::ALL.map(|kind| (kind.as_str(), kind));
+        names
+            .into_iter()
+            .chain(ProblemKind::OLD_NAMES)
+            .map(|(name, kind)| {
+                let own = self.0.iter().filter(|problem| problem.kind == kind);
+                (name, own.count() as u64)
+            })
     }
 }
 
@@ -286,6 +294,14 @@ impl About<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_kind_is_counted_by_its_name_of_version_0_1_too() {
+        let mut found = Found::default();
+        found.push(String::new(), ProblemKind::Unauthenticated);
+        let counted: Vec<_> = found.counts().filter(|(_, count)| *count > 0).collect();
+        assert_eq!(counted, [("unauthenticated", 1), ("strangers", 1)]);
+    }
 
     #[test]
     fn every_kind_leads_to_a_page_of_its_subject() {

@@ -238,7 +238,7 @@ fn nodes_with_the_same_problem_have_an_entry_each() {
     b.pass_in(&mut shared, 100, &problem, None);
     assert_eq!(shared.heard(), []);
     assert_eq!(node_of("sink_behind:team@b"), Some("b"));
-    assert_eq!(node_of("strangers:daemon"), None);
+    assert_eq!(node_of("unauthenticated:daemon"), None);
 }
 
 #[test]
