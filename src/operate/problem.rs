@@ -215,13 +215,13 @@ impl Problem {
                 format!("/sinks/{}{place}", percent_encoded(name))
             }
             (ProblemSubject::Connector(name), _) => {
-                format!("/sources/{}{rejected}", percent_encoded(name))
+                format!("/connectors/{}{rejected}", percent_encoded(name))
             }
             (ProblemSubject::Stream(name), _) => format!("/streams/{}", percent_encoded(name)),
             (ProblemSubject::ReadKey(_), _) => "/renderers".to_owned(),
             (_, ProblemKind::WrongTokens) => "/audit".to_owned(),
             (_, ProblemKind::NoSink) => "/sinks".to_owned(),
-            (_, ProblemKind::Unauthenticated) => "/sources".to_owned(),
+            (_, ProblemKind::Unauthenticated) => "/connectors".to_owned(),
             (_, ProblemKind::Cluster) => "/settings#nodes".to_owned(),
             (_, ProblemKind::Configuration) => "/settings#configuration".to_owned(),
             (_, ProblemKind::Connections | ProblemKind::Limit) => "/#limits".to_owned(),
@@ -323,9 +323,9 @@ mod tests {
         );
         assert_eq!(
             page(ProblemKind::Refused, connector()),
-            "/sources/shop?status=rejected#log"
+            "/connectors/shop?status=rejected#log"
         );
-        assert_eq!(page(ProblemKind::ItemKey, connector()), "/sources/shop");
+        assert_eq!(page(ProblemKind::ItemKey, connector()), "/connectors/shop");
         for kind in ProblemKind::ALL {
             assert!(
                 page(kind, ProblemSubject::Daemon).starts_with('/'),

@@ -1,4 +1,4 @@
-//! `/sources/{name}`: the request log of a connector, instructions for sending to it, its keys and its limits.
+//! `/connectors/{name}`: the request log of a connector, instructions for sending to it, its keys and its limits.
 //!
 //! **Invariant**: the text of a key is shown only once, on the page after its creation.
 
@@ -46,16 +46,16 @@ pub(super) use trial::routes as run;
 pub(super) fn routes(operator: &Operator) -> Router {
     let p = || operator.clone();
     Router::new()
-        .push(form::route("new/source", || new::NewConnector(p())))
+        .push(form::route("new/connector", || new::NewConnector(p())))
         .push(
             Router::with_path("new/tool")
                 .hoop(AsWrite)
                 .get(tools::Tools),
         )
         .push(Router::with_path("presets").get(tools::Presets))
-        .push(Router::with_path("sources").get(list::Connectors(p())))
+        .push(Router::with_path("connectors").get(list::Connectors(p())))
         .push(
-            Router::with_path("sources/{name}")
+            Router::with_path("connectors/{name}")
                 .get(ShowConnector(p()))
                 .push(form::route("change", || change::ChangeConnector(p())))
                 .push(form::route("delete", || change::DeleteConnector(p())))
@@ -63,7 +63,7 @@ pub(super) fn routes(operator: &Operator) -> Router {
         )
 }
 
-/// `GET /sources/{name}`
+/// `GET /connectors/{name}`
 struct ShowConnector(Operator);
 
 #[handler]
@@ -143,7 +143,7 @@ fn head(operator: &Operator, connector: &Connector, path: &str, hour: &[Minute])
         .preset()
         .map_or(connector.kind.as_str(), |preset| &preset.title);
     Head {
-        above: vec![("/sources".to_owned(), "Connectors".to_owned())],
+        above: vec![("/connectors".to_owned(), "Connectors".to_owned())],
         state: html! {
             @if sum.errors > 0 { span.badge.warn { "Rejecting" } }
             @else if sum.requests > 0 { span.badge.good { "Accepting" } }
@@ -175,7 +175,7 @@ async fn deleted(operator: &Operator, name: String, query: &LogQuery) -> Result<
         title: name,
         place: Place::Connectors,
         head: Head {
-            above: vec![("/sources".to_owned(), "Connectors".to_owned())],
+            above: vec![("/connectors".to_owned(), "Connectors".to_owned())],
             ..Head::default()
         },
         still: html! {

@@ -36,7 +36,7 @@ const SENTENCE_CHARS_MAX: usize = 2_000;
 const PLACES: [(Place, &str, &str); 7] = [
     (Place::Overview, "/", "Overview"),
     (Place::Streams, "/streams", "Streams"),
-    (Place::Connectors, "/sources", "Connectors"),
+    (Place::Connectors, "/connectors", "Connectors"),
     (Place::Sinks, "/sinks", "Sinks"),
     (Place::Renderers, "/renderers", "Screens"),
     (Place::Audit, "/audit", "Audit log"),

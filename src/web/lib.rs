@@ -23,6 +23,7 @@ mod grid;
 mod guard;
 mod held;
 mod key;
+mod moved;
 mod node;
 mod origin;
 mod overview;
@@ -61,6 +62,7 @@ pub fn routes(parts: &AdminParts) -> Router {
             Needs::VIEW,
             Router::with_path("search").get(search::Search(p())),
         ),
+        (Needs::VIEW, moved::routes()),
         (Needs::MANAGE, connector::routes(&parts.operator)),
         (Needs::RUN, connector::run(&parts.operator)),
         (Needs::RUN, request::routes(&parts.operator)),

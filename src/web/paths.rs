@@ -19,7 +19,7 @@ pub(super) fn stream(name: &str) -> String {
 
 /// The page of a connector.
 pub(super) fn connector(name: &str) -> String {
-    format!("/sources/{}", segment(name))
+    format!("/connectors/{}", segment(name))
 }
 
 /// The page of an ingest key.

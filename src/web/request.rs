@@ -62,7 +62,7 @@ async fn page(operator: &Operator, req: &Request, token: &Markup) -> Result<Page
         place: Place::Connectors,
         head: Head {
             above: vec![
-                ("/sources".to_owned(), "Connectors".to_owned()),
+                ("/connectors".to_owned(), "Connectors".to_owned()),
                 (
                     paths::connector(&entry.connector),
                     entry.connector.to_string(),

@@ -175,12 +175,12 @@ mod tests {
 
     #[test]
     fn only_paths_of_this_site_are_led_to() {
-        for path in ["/", "/sources", "/sources/a?status=failed"] {
+        for path in ["/", "/connectors", "/connectors/a?status=failed"] {
             assert!(is_path(path), "{path}");
         }
         for other in [
             "",
-            "sources",
+            "connectors",
             "//evil.example",
             "/\\evil.example",
             "https://evil.example",

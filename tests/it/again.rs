@@ -632,10 +632,10 @@ fn a_deleted_connector_keeps_its_log_and_its_requests() {
     assert!(told.contains("gone"), "{told}");
     let site = crate::pages::signed_in(&process);
     assert!(
-        site.page("/sources")
-            .contains(r#"<a href="/sources/gone">"#)
+        site.page("/connectors")
+            .contains(r#"<a href="/connectors/gone">"#)
     );
-    let page = site.page("/sources/gone");
+    let page = site.page("/connectors/gone");
     assert!(page.contains("was deleted") && page.contains(&id), "{page}");
     assert!(site.page(&format!("/requests/{id}")).contains("(deleted)"));
     let found = operate(&process, ["requests", "--connector", "gone"]).ok();

@@ -122,8 +122,8 @@ fn does_what_the_page_of_a_connector_shows(language: Language) {
     let process = Setup::with_streams(&[]).spawn();
     let site = Site::signed_in(&process);
     let fields = "name=shop&kind=webhook&new_stream=it%27s+%22new%22&item_key=order.id";
-    leads_to(&site.submit("/new/source", fields), "/sources/shop");
-    let page = site.page("/sources/shop");
+    leads_to(&site.submit("/new/connector", fields), "/connectors/shop");
+    let page = site.page("/connectors/shop");
     let begin = format!(r#"<code id="snippet-{}-library">"#, language.place());
     let (_, rest) = page.split_once(&begin).expect("a snippet");
     let (code, _) = rest.split_once("</code>").expect("its end");

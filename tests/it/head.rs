@@ -130,7 +130,7 @@ fn head_is_answered_as_get_without_the_body() {
             "/streams/orders/feeds",
             "/renderers",
             "/sinks",
-            "/sources",
+            "/connectors",
             "/settings",
         ] {
             compare(&admin, path, &cookie, true).await;

@@ -128,8 +128,12 @@ fn needed(method: &str, path: &str) -> Role {
             _ => Role::Operator,
         };
     }
-    if method == "POST" && path.starts_with("/sources/") && last == "trigger" {
+    if method == "POST" && path.starts_with("/connectors/") && last == "trigger" {
         return Role::Operator;
+    }
+    // Paths of version 0.1 lead to others, which need what they need.
+    if path.starts_with("/sources") || path == "/new/source" {
+        return Role::Viewer;
     }
     let is_form =
         path.starts_with("/new/") || ["change", "delete", "revoke", "new-key"].contains(&last);
@@ -140,7 +144,7 @@ fn needed(method: &str, path: &str) -> Role {
         "streams" if ["act", "expire-items", "release-items", "remove"].contains(&last) => {
             Role::Operator
         }
-        "new" | "sources" | "streams" | "read-keys" | "sessions" => Role::Admin,
+        "new" | "connectors" | "streams" | "read-keys" | "sessions" => Role::Admin,
         "sinks" if ["change", "delete"].contains(&last) => Role::Admin,
         "settings" if last == "claim" => Role::Admin,
         _ => Role::Operator,

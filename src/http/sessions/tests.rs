@@ -73,7 +73,7 @@ fn state(sessions: &Sessions) -> std::sync::MutexGuard<'_, State> {
 
 fn new_key() -> IssuedKey {
     let secret = generate(KeyKind::Ingest).expect("random numbers");
-    IssuedKey::new("/sources/shop?new".to_owned(), "main", secret)
+    IssuedKey::new("/connectors/shop?new".to_owned(), "main", secret)
 }
 
 #[tokio::test]
@@ -166,10 +166,10 @@ async fn an_issued_key_is_given_once_to_its_page_and_visitor_while_it_is_new() {
     };
     let kept = one.keep_issued_key(new_key()).await;
     kept.expect("it is kept");
-    assert!(take(&other, "/sources/shop").await.is_none());
-    assert!(take(&one, "/sources/other").await.is_none());
-    assert!(take(&one, "/sources/shop").await.is_some());
-    assert!(take(&one, "/sources/shop").await.is_none());
+    assert!(take(&other, "/connectors/shop").await.is_none());
+    assert!(take(&one, "/connectors/other").await.is_none());
+    assert!(take(&one, "/connectors/shop").await.is_some());
+    assert!(take(&one, "/connectors/shop").await.is_none());
     let kept = one.keep_issued_key(new_key()).await;
     kept.expect("it is kept");
     for session in state(&sessions).sessions.values_mut() {
@@ -177,7 +177,7 @@ async fn an_issued_key_is_given_once_to_its_page_and_visitor_while_it_is_new() {
             *ends_at = Lived::now();
         }
     }
-    assert!(take(&one, "/sources/shop").await.is_none());
+    assert!(take(&one, "/connectors/shop").await.is_none());
 }
 
 #[tokio::test]
@@ -247,12 +247,12 @@ async fn the_next_page_is_on_the_other_node_and_the_database_reads_nothing_of_it
         at_b.take_flash().await.as_deref(),
         Some("canary of a message")
     );
-    let other = at_b.take_issued_key("/sources/other").await;
+    let other = at_b.take_issued_key("/connectors/other").await;
     assert!(other.expect("an answer").is_none());
-    let shown = at_b.take_issued_key("/sources/shop").await;
+    let shown = at_b.take_issued_key("/connectors/shop").await;
     let shown = shown.expect("an answer").expect("it is shown");
     assert_eq!((shown.secret.expose(), &*shown.key), (&*text, "main"));
-    assert_eq!(shown.path, "/sources/shop?new");
+    assert_eq!(shown.path, "/connectors/shop?new");
     assert_eq!(
         shown.previous,
         Some(("old".to_owned(), Unix::from_ms(1_234)))
@@ -260,11 +260,11 @@ async fn the_next_page_is_on_the_other_node_and_the_database_reads_nothing_of_it
     for node in [&a, &b] {
         let again = visit(node, &secret).await.expect("it goes on");
         assert_eq!(again.take_flash().await, None);
-        let again = again.take_issued_key("/sources/shop").await;
+        let again = again.take_issued_key("/connectors/shop").await;
         assert!(again.expect("an answer").is_none());
     }
     assert!(
-        at_a.take_issued_key("/sources/shop")
+        at_a.take_issued_key("/connectors/shop")
             .await
             .expect("an answer")
             .is_none()

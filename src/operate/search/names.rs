@@ -24,7 +24,7 @@ pub(super) fn found(operator: &Operator, text: &str) -> Vec<(String, SearchHit)>
         add(0, hit("stream", &stream.name, about, page));
     }
     for connector in catalog.connectors() {
-        let page = format!("/sources/{}", percent_encoded(&connector.name));
+        let page = format!("/connectors/{}", percent_encoded(&connector.name));
         for key in &connector.keys {
             if has(&key.name) || has(&key.prefix()) {
                 // What a configuration declares has no page of its own.

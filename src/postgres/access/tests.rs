@@ -154,26 +154,26 @@ async fn what_is_kept_for_a_page_is_returned_once() {
     let one = session(1).sha256;
     a.begin_session(&session(1), LASTS, 9).await.expect("begun");
     a.set_flash(one, b"done").await.expect("kept");
-    let issued = a.keep_issued(one, "/sources/shop", b"sealed", LASTS);
+    let issued = a.keep_issued(one, "/connectors/shop", b"sealed", LASTS);
     issued.await.expect("kept");
     let seen = b.visit(one).await.expect("an answer").expect("a session");
     assert!(seen.has_flash);
-    assert_eq!(seen.issued_for.as_deref(), Some("/sources/shop"));
+    assert_eq!(seen.issued_for.as_deref(), Some("/connectors/shop"));
     let both = tokio::join!(a.take_flash(one), b.take_flash(one));
     let mut both = [both.0.expect("an answer"), both.1.expect("an answer")];
     both.sort();
     assert_eq!(both, [None, Some(b"done".to_vec())]);
-    assert_eq!(a.take_issued(one, "/sources/other").await, Ok(None));
+    assert_eq!(a.take_issued(one, "/connectors/other").await, Ok(None));
     let both = tokio::join!(
-        a.take_issued(one, "/sources/shop"),
-        b.take_issued(one, "/sources/shop")
+        a.take_issued(one, "/connectors/shop"),
+        b.take_issued(one, "/connectors/shop")
     );
     let mut both = [both.0.expect("an answer"), both.1.expect("an answer")];
     both.sort();
     assert_eq!(both, [None, Some(b"sealed".to_vec())]);
-    let over = a.keep_issued(one, "/sources/shop", b"sealed", Duration::ZERO);
+    let over = a.keep_issued(one, "/connectors/shop", b"sealed", Duration::ZERO);
     over.await.expect("kept");
-    assert_eq!(b.take_issued(one, "/sources/shop").await, Ok(None));
+    assert_eq!(b.take_issued(one, "/connectors/shop").await, Ok(None));
     b.delete_ended(9).await.expect("deleted");
     let left =
         "SELECT count(*) FROM access.sessions WHERE issued IS NOT NULL OR issued_for IS NOT NULL";

@@ -1,4 +1,4 @@
-//! `/sources/{name}/change` and `/sources/{name}/delete`: changing and deleting a connector.
+//! `/connectors/{name}/change` and `/connectors/{name}/delete`: changing and deleting a connector.
 //!
 //! **Invariant**: neither page exists for a connector that is defined in the configuration.
 
@@ -18,7 +18,7 @@ use operate::Operator;
 /// Maximum characters of an item key.
 const ITEM_KEY_CHARS_MAX: usize = 255;
 
-/// `/sources/{name}/change`; `?item_key=FIELD` fills in an item key
+/// `/connectors/{name}/change`; `?item_key=FIELD` fills in an item key
 pub(super) struct ChangeConnector(pub(super) Operator);
 
 #[handler]
@@ -61,7 +61,7 @@ fn change_page(operator: &Operator, connector: &Connector, typed: &Typed) -> For
     }
 }
 
-/// `/sources/{name}/delete`
+/// `/connectors/{name}/delete`
 pub(super) struct DeleteConnector(pub(super) Operator);
 
 #[handler]
@@ -80,7 +80,7 @@ impl DeleteConnector {
             return Ok(typed.show(delete_page(&connector, &typed)));
         };
         let flash = format!("The connector {} and its keys are deleted.", deleted.name);
-        Ok(FormAnswer::Done("/sources".to_owned(), flash))
+        Ok(FormAnswer::Done("/connectors".to_owned(), flash))
     }
 }
 

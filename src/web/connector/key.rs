@@ -1,4 +1,4 @@
-//! `/sources/{name}/keys/{key}`: an ingest key, and the forms that rotate and change it.
+//! `/connectors/{name}/keys/{key}`: an ingest key, and the forms that rotate and change it.
 //!
 //! **Invariant**: the text of a key is passed only to the page that shows it once. These pages do not exist for a key
 //! that is defined in the configuration.
@@ -47,7 +47,7 @@ pub(super) fn routes(operator: &Operator) -> Router {
         )
 }
 
-/// `GET /sources/{name}/keys/{key}`
+/// `GET /connectors/{name}/keys/{key}`
 struct ShowKey(Operator);
 
 #[handler]
@@ -68,7 +68,7 @@ fn show(operator: &Operator, depot: &Depot, key: &IngestKey, typed: Typed) -> Fo
     typed.show(page(operator, key, &typed))
 }
 
-/// `POST /sources/{name}/keys/{key}/change`
+/// `POST /connectors/{name}/keys/{key}/change`
 struct ChangeKey(Operator);
 
 #[handler]
@@ -89,7 +89,7 @@ impl ChangeKey {
     }
 }
 
-/// `POST /sources/{name}/keys/{key}/rotate`
+/// `POST /connectors/{name}/keys/{key}/rotate`
 struct RotateKey(Operator);
 
 #[handler]

@@ -1,4 +1,4 @@
-//! `/sources`: the connectors, and whether they receive data.
+//! `/connectors`: the connectors, and whether they receive data.
 //!
 //! **Invariant**: the page makes one indexed read of the request log per connector, however long the log is.
 
@@ -20,7 +20,7 @@ use observe::metrics::Minute;
 use operate::Operator;
 use operate::requests::Report;
 
-/// `GET /sources`
+/// `GET /connectors`
 pub(super) struct Connectors(pub(super) Operator);
 
 #[handler]
@@ -59,7 +59,7 @@ async fn page(operator: &Operator, sorting: &Sorting) -> Result<Page, NoPage> {
     ];
     let live = html! {
         @if rows.is_empty() {
-            p.panel { "No connectors. " a href="/new/tool" { "Connect a tool" } ", " a href="/new/source" { "create a connector for a program" } ", or define it in the configuration." }
+            p.panel { "No connectors. " a href="/new/tool" { "Connect a tool" } ", " a href="/new/connector" { "create a connector for a program" } ", or define it in the configuration." }
         } @else {
             (Grid::new("Connectors", "Connector", columns).sorted(rows.iter().map(row), usize::MAX, sorting).pager(count_of(&count(rows.len() as u64, "connector"))).markup())
         }
@@ -77,7 +77,7 @@ async fn page(operator: &Operator, sorting: &Sorting) -> Result<Page, NoPage> {
         title: "Connectors".to_owned(),
         place: Place::Connectors,
         head: Head {
-            actions: html! { a.button.plain href="/new/source" { "New connector" } a.button.main href="/new/tool" { "Connect a tool" } },
+            actions: html! { a.button.plain href="/new/connector" { "New connector" } a.button.main href="/new/tool" { "Connect a tool" } },
             ..Head::default()
         },
         still: html! {},

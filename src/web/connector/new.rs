@@ -1,4 +1,4 @@
-//! `/new/source`: a form that creates a connector with its stream and its first key.
+//! `/new/connector`: a form that creates a connector with its stream and its first key.
 //!
 //! **Invariant**: either all three are created or none.
 
@@ -15,7 +15,7 @@ use ::settings::ConnectorKind;
 use catalog::{Catalog, FIRST_KEY, FirstStream, SetUp};
 use operate::Operator;
 
-/// `/new/source`, for a preset `/new/source?tool=NAME`
+/// `/new/connector`, for a preset `/new/connector?tool=NAME`
 pub(super) struct NewConnector(pub(super) Operator);
 
 #[handler]
@@ -51,7 +51,7 @@ fn page(operator: &Operator, typed: &Typed) -> FormPage {
         (typed.input(NAME, 64, true))
         (stream_fields(typed, &operator.catalog))
         (typed.record(::settings::Connector::FIELDS, true, &operator.catalog))
-        (form::buttons("Create connector", "/sources"))
+        (form::buttons("Create connector", "/connectors"))
     };
     FormPage {
         title: "New connector".to_owned(),
@@ -61,7 +61,7 @@ fn page(operator: &Operator, typed: &Typed) -> FormPage {
                 "Which tool sends? " a href="/new/tool" { "Choose it from the list" } ": Shopify, Stripe, GitHub, Slack, Twilio and others that sign what they send. "
                 "This form is for a tool or program with an ingest key."
             }
-            (typed.panel(Some("/new/source"), &fields))
+            (typed.panel(Some("/new/connector"), &fields))
         },
     }
 }

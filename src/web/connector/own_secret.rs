@@ -52,7 +52,7 @@ pub(super) fn taken(key: &IngestKey, issued: &IssuedKey) -> Markup {
     } }
 }
 
-/// `POST /sources/{name}/keys/{key}/take-secret`
+/// `POST /connectors/{name}/keys/{key}/take-secret`
 pub(super) struct TakeSecret(pub(super) Operator);
 
 #[handler]

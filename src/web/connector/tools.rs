@@ -18,7 +18,7 @@ impl Tools {
             title: "Which tool?".to_owned(),
             place: Place::Connectors,
             head: Head {
-                above: vec![("/sources".to_owned(), "Connectors".to_owned())],
+                above: vec![("/connectors".to_owned(), "Connectors".to_owned())],
                 ..Head::default()
             },
             still: list(),
@@ -65,7 +65,7 @@ impl Presets {
             title: "Presets".to_owned(),
             place: Place::Connectors,
             head: Head {
-                above: vec![("/sources".to_owned(), "Connectors".to_owned())],
+                above: vec![("/connectors".to_owned(), "Connectors".to_owned())],
                 ..Head::default()
             },
             still: table(),
@@ -101,5 +101,5 @@ fn verified_by(preset: &Preset) -> &'static str {
 
 /// The URL of the form for a preset.
 fn form_of(name: &str) -> String {
-    format!("/new/source?tool={name}")
+    format!("/new/connector?tool={name}")
 }

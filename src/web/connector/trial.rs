@@ -1,4 +1,4 @@
-//! `POST /sources/{name}/trigger`: a button that sends a test delivery, for connectors of providers that sign.
+//! `POST /connectors/{name}/trigger`: a button that sends a test delivery, for connectors of providers that sign.
 //!
 //! **Invariant**: the test does the same as `headgate trigger`, and passes the same checks as a delivery of the
 //! provider.
@@ -18,7 +18,7 @@ use webhook::Preset;
 
 /// Routes for users who cannot manage connectors.
 pub(crate) fn routes(operator: &Operator) -> Router {
-    Router::with_path("sources/{name}/trigger").post(SendTest(operator.clone()))
+    Router::with_path("connectors/{name}/trigger").post(SendTest(operator.clone()))
 }
 
 /// The preset of the connector, if a test delivery can be created.

@@ -134,8 +134,8 @@ pub(super) const PAGES: [&str; 24] = [
     "/docs/api",
     "/docs/configure",
     "/docs?q=key",
-    "/sources",
-    "/sources/tests",
+    "/connectors",
+    "/connectors/tests",
     "/sinks",
     "/sinks/pool",
     "/renderers",
@@ -143,9 +143,9 @@ pub(super) const PAGES: [&str; 24] = [
     "/streams/orders",
     "/streams/orders/feeds",
     "/streams/orders/item?key=1",
-    "/new/source",
-    "/new/source?tool=shopify",
-    "/new/source?tool=hmac",
+    "/new/connector",
+    "/new/connector?tool=shopify",
+    "/new/connector?tool=hmac",
     "/new/tool",
     "/presets",
     "/new/stream",
@@ -161,7 +161,7 @@ fn a_request_appears_in_the_log_of_its_connector_by_itself() {
         return;
     };
     let daemon = Daemon::start(&["orders"]);
-    sign_in(&window, &origin(&daemon), "/sources/tests");
+    sign_in(&window, &origin(&daemon), "/connectors/tests");
     let state = "return document.querySelector('#live [role=status]')?.textContent.trim()";
     window.shows(state, &json!("Waiting for the first request."));
     window.run("window.loadedOnce = true", &json!([]));
@@ -226,9 +226,9 @@ fn hostile_texts_are_shown_and_never_run() {
     for path in [
         "/streams/orders".to_owned(),
         format!("/streams/orders/item?key={encoded}"),
-        "/sources/tests".to_owned(),
-        format!("/sources/tests?text={encoded}"),
-        format!("/sources/{encoded}"),
+        "/connectors/tests".to_owned(),
+        format!("/connectors/tests?text={encoded}"),
+        format!("/connectors/{encoded}"),
     ] {
         window.go(&format!("{}{path}", origin(&daemon)));
         let seen = "return [document.querySelectorAll('main img, main script, main b').length, window.broken === undefined, \

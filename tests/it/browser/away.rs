@@ -156,7 +156,7 @@ fn every_page_says_what_is_away_and_shows_the_last_state() {
         let found = findings(&window, &axe, &json!({}));
         assert_eq!(found, Vec::<String>::new(), "{page}");
     };
-    for path in ["/", "/settings", "/sources", "/sources/tests"] {
+    for path in ["/", "/settings", "/connectors", "/connectors/tests"] {
         window.go(&format!("{origin}{path}"));
         is_accessible(path);
     }

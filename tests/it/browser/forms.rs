@@ -49,9 +49,9 @@ fn a_connector_lives_from_its_form_to_its_end() {
     let daemon = Daemon::start(&["orders"]);
     window.go(&daemon.process().sign_in_link());
     is_at(&window, "Overview");
-    window.click("nav a[href='/sources']");
+    window.click("nav a[href='/connectors']");
     is_at(&window, "Connectors");
-    window.click("a[href='/new/source']");
+    window.click("a[href='/new/connector']");
     is_at(&window, "New connector");
     window.shows("return document.activeElement.id", &json!("name"));
     fill(&window, "name", "shop");
@@ -107,12 +107,12 @@ fn a_connector_lives_from_its_form_to_its_end() {
     window.run("history.back()", &json!([]));
     let gone = |value: &Value| *value == true;
     window.becomes("no key after going back", no_key, &json!([first]), gone);
-    window.go(&format!("{}/sources/shop", origin(&daemon)));
+    window.go(&format!("{}/connectors/shop", origin(&daemon)));
     window.becomes("no key after a reload", no_key, &json!([first]), gone);
 
     // Rotated with two seconds of grace: then the old one is refused.
     window.click(".tabs a[href$='?tab=keys']");
-    window.click("a[href='/sources/shop/keys/main']");
+    window.click("a[href='/connectors/shop/keys/main']");
     is_at(&window, "Key main of shop");
     fill(&window, "grace", "2");
     fill(&window, "grace_unit", "seconds");
@@ -133,7 +133,7 @@ fn a_connector_lives_from_its_form_to_its_end() {
     assert_eq!(post(&url, &second, r#"{"id": 9}"#).status, 202);
 
     // Revoked after a question: refused.
-    window.click("a[href='/sources/shop/keys/main']");
+    window.click("a[href='/connectors/shop/keys/main']");
     is_at(&window, "Key main of shop");
     window.click("a[href$='/revoke']");
     is_at(&window, "Revoke main?");
@@ -149,7 +149,7 @@ fn a_connector_lives_from_its_form_to_its_end() {
     assert_eq!(post(&url, &second, r#"{"id": 9}"#).status, 401);
 
     window.click(".tabs a[href$='?tab=setup']");
-    window.click("a[href='/sources/shop/delete']");
+    window.click("a[href='/connectors/shop/delete']");
     is_at(&window, "Delete shop?");
     window.click("button.danger");
     is_at(&window, "Connectors");
@@ -295,14 +295,14 @@ fn hostile_texts_in_any_field_come_back_and_never_run() {
         markup.repeat(130),
     ];
     let forms = [
-        ("/new/source", "form.panel"),
-        ("/new/source?tool=shopify", "form.panel"),
+        ("/new/connector", "form.panel"),
+        ("/new/connector?tool=shopify", "form.panel"),
         ("/new/stream", "form.panel"),
         ("/new/read-key", "form.panel"),
-        ("/sources/shop/change", "form.panel"),
-        ("/sources/shop/new-key", "form.panel"),
-        ("/sources/shop/keys/main", "form[action$='/rotate']"),
-        ("/sources/shop/keys/main", "form[action$='/change']"),
+        ("/connectors/shop/change", "form.panel"),
+        ("/connectors/shop/new-key", "form.panel"),
+        ("/connectors/shop/keys/main", "form[action$='/rotate']"),
+        ("/connectors/shop/keys/main", "form[action$='/change']"),
         ("/read-keys/wall", "form[action='/read-keys/wall']"),
         (
             "/streams/%22%27%3E%3Cimg%20src%3Dx%20onerror%3D%27window.broken%3D1%27%3E%3Cscript%3Ewindow.broken%3D1%3C%2Fscript%3E/change",
@@ -337,7 +337,7 @@ fn hostile_texts_in_any_field_come_back_and_never_run() {
         /[\\u202e\\u200f\\u2066]/.test(document.body.textContent), document.documentElement.scrollWidth <= innerWidth]";
     let encoded = "%E2%80%AEturned%E2%80%8F%20%E2%81%A6%26%20%3Cb%3E";
     for path in [
-        "/new/source".to_owned(),
+        "/new/connector".to_owned(),
         "/new/read-key".to_owned(),
         "/streams".to_owned(),
         "/audit".to_owned(),

@@ -15,8 +15,8 @@ const CLUBS: &str = include_str!("../../fixtures/clubs.txt");
 const LISTS: [&str; 9] = [
     "/streams/orders",
     "/streams",
-    "/sources/tests",
-    "/sources",
+    "/connectors/tests",
+    "/connectors",
     "/sinks",
     "/sinks/crm",
     "/renderers",
@@ -216,7 +216,7 @@ fn times_are_in_the_reader_s_zone_and_ranges_are_sent_in_utc() {
         "Emulation.setTimezoneOverride",
         &json!({"timezoneId": "Asia/Kolkata"}),
     );
-    sign_in(&window, &origin(&daemon), "/sources/tests");
+    sign_in(&window, &origin(&daemon), "/connectors/tests");
     let times = "const time = document.querySelector('.grid time'); \
                  return [/^(now|\\d+ (s|min) ago)$/.test(time.textContent), /GMT\\+5:30 · \\d\\d:\\d\\d:\\d\\d UTC$/.test(time.title), \
                  document.querySelector('label[for=since]').textContent, document.getElementById('zone').textContent]";

@@ -37,7 +37,7 @@ fn a_tool_is_found_connected_refused_and_believed() {
     let daemon = Daemon::start(&["orders"]);
     window.go(&daemon.process().sign_in_link());
     is_at(&window, "Overview");
-    window.click("nav a[href='/sources']");
+    window.click("nav a[href='/connectors']");
     is_at(&window, "Connectors");
     window.click("a[href='/new/tool']");
     is_at(&window, "Which tool?");

@@ -17,15 +17,15 @@ const DESCRIBED: [[&str; 4]; 4] = [
     ],
     [
         "/api/admin/connectors/crm",
-        "/sources",
+        "/connectors",
         "connector change crm",
-        "/sources/crm/change",
+        "/connectors/crm/change",
     ],
     [
         "/api/admin/connectors/crm/keys/main",
-        "/sources/crm",
+        "/connectors/crm",
         "key change crm main",
-        "/sources/crm/keys/main/change",
+        "/connectors/crm/keys/main/change",
     ],
     [
         "/api/admin/read-keys/lobby",

@@ -241,7 +241,7 @@ fn a_sink_is_operated_by_the_pages_of_a_node_that_does_not_run_it() {
         // That another node runs them is no problem.
         assert!(!page.contains("is elsewhere:"), "{page}");
         let own = process.admin("/api/admin/status")["node"].clone();
-        let connectors = site.page("/sources");
+        let connectors = site.page("/connectors");
         let shown = format!("those of node <bdi>{}</bdi>", own.as_str().expect("a name"));
         assert!(connectors.contains(&shown), "{connectors}");
     }

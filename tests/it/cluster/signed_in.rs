@@ -127,17 +127,17 @@ fn a_session_of_one_node_is_good_on_the_other_and_ends_on_both() {
     // The form is of one node, and sent to the other; the next page is of the first one.
     let fields = "name=made&stream=orders&mode=live";
     leads_to(
-        &at_b.submit("/sources/tests/new-key", fields),
-        "/sources/tests",
+        &at_b.submit("/connectors/tests/new-key", fields),
+        "/connectors/tests",
     );
-    let key = at_a.page("/sources/tests");
+    let key = at_a.page("/connectors/tests");
     assert!(key.contains("shown only now"), "{key}");
     let secret = secret(&key).expect("the key");
     let headers = format!("{JSON}{BY_ID}");
     let sent = b.ask("POST", "/api/ingest", &secret, &headers, r#"{"id": "x"}"#);
     assert_eq!(sent.status, 202, "{}", sent.body);
     for site in [&at_a, &at_b] {
-        assert!(!site.page("/sources/tests").contains("shown only now"));
+        assert!(!site.page("/connectors/tests").contains("shown only now"));
     }
     let said = at_a.submit("/new/stream", "name=news&on_update=replace");
     assert_eq!(said.status, 303, "{}", said.body);

@@ -57,7 +57,7 @@ fn status_shows_problems_sinks_and_screens_and_fails_where_there_is_a_problem() 
         (&detail["kind"], &detail["subject"], &detail["name"]),
         (&"refused".into(), &"connector".into(), &"tests".into())
     );
-    assert_eq!(detail["page"], "/sources/tests?status=rejected#log");
+    assert_eq!(detail["page"], "/connectors/tests?status=rejected#log");
     assert_eq!(json["screens"], serde_json::json!([]));
     assert_eq!(json["sinks"][0]["name"], "pool");
 }

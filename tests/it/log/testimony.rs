@@ -51,7 +51,7 @@ fn a_failed_request_says_why_and_a_discarded_one_is_never_done() {
     let page = site.page(&format!("/requests/{id}"));
     assert!(page.contains("not for this sink after 1 attempt"), "{page}");
     assert!(!page.contains("Delivered to all sinks"), "{page}");
-    assert!(site.page("/sources/tests").contains("after 1 attempt"));
+    assert!(site.page("/connectors/tests").contains("after 1 attempt"));
 
     let told = process.problems();
     assert!(
@@ -152,7 +152,7 @@ fn a_failed_request_says_why_and_a_discarded_one_is_never_done() {
 
 /// What the page of the connector says of the last hour; in a cluster, that of the node.
 pub(crate) fn last_hour(process: &Process) -> String {
-    let page = signed_in(process).page("/sources/tests");
+    let page = signed_in(process).page("/connectors/tests");
     let (_, rest) = page.split_once("Last hour").expect("the last hour");
     let (_, rest) = rest.split_once(": ").expect("figures");
     let (line, _) = rest.split_once("rejected").expect("a share");
@@ -232,7 +232,7 @@ fn the_keys_of_a_connector_follow_on_its_page() {
         .sink("pool", "pool", "*", "")
         .spawn();
     let site = signed_in(&process);
-    let path = "/sources/tests?tab=keys";
+    let path = "/connectors/tests?tab=keys";
     let page = site.page(path);
     assert!(page.contains("no use recorded"), "{page}");
     process.accepted("orders", BY_ID, r#"{"id": "1"}"#);

@@ -24,7 +24,7 @@ fn link_to(page: &str, path: &str) -> String {
 fn a_connector_begins_with_its_log_and_has_the_rest_in_tabs() {
     let process = Setup::with_streams(&["orders"]).spawn();
     let site = Site::signed_in(&process);
-    let path = "/sources/tests";
+    let path = "/connectors/tests";
     let test = "HEADGATE_KEY";
     let empty = site.page(path);
     // Nothing came yet: how to send stands there.
@@ -60,18 +60,18 @@ fn reasons_are_grouped_and_lead_to_their_requests_as_a_problem_leads_to_its_plac
     }
     rejected(&process, "no JSON");
     let page = eventually("the reasons are there", || {
-        let page = site.page("/sources/tests");
+        let page = site.page("/connectors/tests");
         (page.contains("<strong>12 ×</strong>") && page.contains("<strong>1 ×</strong>"))
             .then_some(page)
     });
     assert!(page.contains("13 rejected or failed requests"), "{page}");
-    let found = site.page(&link_to(&page, "/sources/tests?status=rejected"));
+    let found = site.page(&link_to(&page, "/connectors/tests?status=rejected"));
     assert_eq!(found.matches("href=\"/requests/").count(), 12, "{found}");
 
     let overview = eventually("the problem is there", || {
         let page = site.page("/");
         page.contains("class=\"problem\"").then_some(page)
     });
-    let shown = site.page(&link_to(&overview, "/sources/tests?status=rejected"));
+    let shown = site.page(&link_to(&overview, "/connectors/tests?status=rejected"));
     assert_eq!(shown.matches("href=\"/requests/").count(), 13, "{shown}");
 }

@@ -494,7 +494,7 @@ fn lists_that_are_whole_are_sorted_by_a_click_on_a_column() {
     let page = site.page("/renderers?sort=read-keys.streams");
     let keys = rows_of(&page, "Read keys");
     assert_eq!(keys, ["key-hall", "key-bar", "key-lobby"]);
-    for path in ["/sources", "/sinks", "/sessions", "/"] {
+    for path in ["/connectors", "/sinks", "/sessions", "/"] {
         let page = site.page(path);
         assert!(page.contains(&format!("href=\"{path}?sort=")), "{path}");
     }

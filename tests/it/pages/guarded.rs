@@ -7,8 +7,8 @@ use crate::wait::eventually;
 
 const PAGES: [&str; 17] = [
     "/",
-    "/sources",
-    "/sources/tests",
+    "/connectors",
+    "/connectors/tests",
     "/requests/0190a000-0000-7000-8000-000000000000",
     "/sinks",
     "/sinks/pool",
@@ -16,7 +16,7 @@ const PAGES: [&str; 17] = [
     "/streams",
     "/streams/orders",
     "/streams/orders/item?key=1",
-    "/new/source",
+    "/new/connector",
     "/new/tool",
     "/presets",
     "/new/stream",
@@ -51,6 +51,28 @@ fn without_a_session_every_page_is_the_sign_in_page() {
     let site = Site::signed_in(&process);
     assert_eq!(site.get("/api/admin/status").status, 401);
     assert_eq!(site.get("/metrics").status, 401);
+}
+
+#[test]
+fn paths_of_version_0_1_lead_to_those_of_today() {
+    let process = Setup::with_streams(&["orders"]).spawn();
+    assert_eq!(Site::of(&process).get("/sources").status, 401);
+    let site = Site::signed_in(&process);
+    for (old, now) in [
+        ("/sources", "/connectors"),
+        ("/sources?sort=name", "/connectors?sort=name"),
+        ("/sources/tests?tab=keys", "/connectors/tests?tab=keys"),
+        ("/new/source?tool=stripe", "/new/connector?tool=stripe"),
+    ] {
+        let answer = site.get(old);
+        assert_eq!(answer.status, 308, "{old}: {}", answer.body);
+        assert_eq!(answer.header("location"), Some(now), "{old}");
+        assert_eq!(site.get(now).status, 200, "{now}");
+    }
+    // A form of a page that was loaded before the upgrade; browsers send it again, with its body.
+    let answer = site.submit("/sources/tests/trigger", "");
+    assert_eq!(answer.status, 308, "{}", answer.body);
+    assert_eq!(answer.header("location"), Some("/connectors/tests/trigger"));
 }
 
 #[test]

@@ -242,9 +242,9 @@ fn what_is_asked_for_is_not_repeated_as_markup() {
         let text: String = text.chars().take(1_000).collect();
         let encoded = crate::app::encoded(&text);
         for path in [
-            format!("/sources/{encoded}"),
-            format!("/sources/tests?text={encoded}"),
-            format!("/sources/tests?status={encoded}"),
+            format!("/connectors/{encoded}"),
+            format!("/connectors/tests?text={encoded}"),
+            format!("/connectors/tests?status={encoded}"),
             format!("/requests/{encoded}"),
             format!("/sinks/{encoded}"),
             format!("/streams/{encoded}"),

@@ -83,16 +83,16 @@ fn trail(process: &Process) -> Vec<[String; 3]> {
 fn one_form_makes_a_connector_its_stream_and_a_key_that_is_shown_once() {
     let process = Setup::with_streams(&["orders"]).spawn();
     let site = Site::signed_in(&process);
-    let form = site.page("/new/source");
+    let form = site.page("/new/connector");
     assert!(
         form.contains(r#"<option value="orders">orders</option>"#),
         "{form}"
     );
     let fields =
         "name=shop&kind=webhook&stream=&new_stream=&item_key=id&requests_per_second=&burst=";
-    leads_to(&site.submit("/new/source", fields), "/sources/shop");
+    leads_to(&site.submit("/new/connector", fields), "/connectors/shop");
 
-    let first = site.get("/sources/shop");
+    let first = site.get("/connectors/shop");
     assert_eq!(first.header("cache-control"), Some("no-store"));
     assert_eq!(first.header("etag"), None);
     let key = secret(&first.body).expect("the key");
@@ -105,12 +105,12 @@ fn one_form_makes_a_connector_its_stream_and_a_key_that_is_shown_once() {
         assert!(first.body.contains(&url), "{url}");
     }
     assert!(first.body.contains("Waiting for your first request."));
-    let again = site.page("/sources/shop");
+    let again = site.page("/connectors/shop");
     assert_eq!(secret(&again), None);
     assert!(!again.contains(&key) && again.contains("HEADGATE_KEY"));
 
     assert_eq!(send(&process, &key, "shop"), 202);
-    let page = site.page("/sources/shop");
+    let page = site.page("/connectors/shop");
     assert!(
         page.contains(r#"<p id="first-came" hidden>Your first request came"#),
         "{page}"
@@ -123,18 +123,18 @@ fn one_form_makes_a_connector_its_stream_and_a_key_that_is_shown_once() {
         .collect();
     assert_eq!(trail(&process), expected);
     assert!(!process.log().contains(&key));
-    for path in ["/audit", "/sources", "/", "/sources/shop/keys/main"] {
+    for path in ["/audit", "/connectors", "/", "/connectors/shop/keys/main"] {
         assert!(!site.page(path).contains(&key), "{path}");
     }
     // For a stream that there is, by its name.
     let fields = "name=other&kind=ingest&stream=orders&new_stream=&requests_per_second=5&burst=6";
-    leads_to(&site.submit("/new/source", fields), "/sources/other");
+    leads_to(&site.submit("/new/connector", fields), "/connectors/other");
     let made = process.admin("/api/admin/connectors/other");
     assert_eq!(made["requests_per_second"], 5, "{made}");
     assert_eq!(made["keys"][0]["stream"], "orders", "{made}");
     // A poll of the page is not the page that shows the key.
-    let polled = site.send("GET", "/sources/other", &[("HX-Request", "true")], "");
-    let shown = secret(&site.page("/sources/other")).expect("it is shown once");
+    let polled = site.send("GET", "/connectors/other", &[("HX-Request", "true")], "");
+    let shown = secret(&site.page("/connectors/other")).expect("it is shown once");
     assert!(!polled.body.contains(&shown), "{}", polled.body);
 }
 
@@ -143,8 +143,8 @@ fn the_snippets_with_the_key_are_ready_to_run() {
     let process = Setup::with_streams(&[]).spawn();
     let site = Site::signed_in(&process);
     let fields = "name=shop&kind=webhook&new_stream=it%27s+%22new%22";
-    leads_to(&site.submit("/new/source", fields), "/sources/shop");
-    let page = site.page("/sources/shop");
+    leads_to(&site.submit("/new/connector", fields), "/connectors/shop");
+    let page = site.page("/connectors/shop");
     for (place, program, arguments) in [
         (0, "sh", &["-c"][..]),
         (1, "node", &["--input-type=module", "-e"]),
@@ -226,7 +226,7 @@ fn a_form_that_is_refused_comes_back_as_it_was_sent_and_makes_nothing() {
             let value = if name == field { value } else { good };
             format!("{name}={value}")
         });
-        let answer = site.submit("/new/source", &fields.join("&"));
+        let answer = site.submit("/new/connector", &fields.join("&"));
         // Both streams: the second is to blame.
         let wrong = if field == "stream" {
             "new_stream"
@@ -250,7 +250,7 @@ fn a_form_that_is_refused_comes_back_as_it_was_sent_and_makes_nothing() {
     assert_eq!(trail(&process), Vec::<[String; 3]>::new());
 
     // Larger than any form.
-    let huge = site.submit("/new/source", &format!("name={}", "x".repeat(2 << 20)));
+    let huge = site.submit("/new/connector", &format!("name={}", "x".repeat(2 << 20)));
     assert_eq!(huge.status, 413, "{}", huge.body);
 }
 
@@ -259,8 +259,8 @@ fn a_write_of_another_site_or_without_the_token_does_nothing() {
     let process = Setup::with_streams(&["orders"]).spawn();
     let site = Site::signed_in(&process);
     leads_to(
-        &site.submit("/new/source", "name=shop&kind=webhook&stream=orders"),
-        "/sources/shop",
+        &site.submit("/new/connector", "name=shop&kind=webhook&stream=orders"),
+        "/connectors/shop",
     );
     leads_to(
         &site.submit("/new/stream", "name=own&on_update=merge"),
@@ -274,16 +274,16 @@ fn a_write_of_another_site_or_without_the_token_does_nothing() {
     let token = site.form_token();
     let own = format!("http://{}", process.admin);
     for path in [
-        "/new/source",
+        "/new/connector",
         "/new/stream",
         "/new/read-key",
-        "/sources/shop/change",
-        "/sources/shop/delete",
-        "/sources/shop/new-key",
-        "/sources/shop/keys/main/change",
-        "/sources/shop/keys/main/rotate",
-        "/sources/shop/keys/main/revoke",
-        "/sources/shop/keys/main/delete",
+        "/connectors/shop/change",
+        "/connectors/shop/delete",
+        "/connectors/shop/new-key",
+        "/connectors/shop/keys/main/change",
+        "/connectors/shop/keys/main/rotate",
+        "/connectors/shop/keys/main/revoke",
+        "/connectors/shop/keys/main/delete",
         "/streams/own/change",
         "/streams/own/delete",
         "/read-keys/wall",
@@ -312,35 +312,35 @@ fn keys_are_made_rotated_revoked_and_deleted() {
     let process = Setup::with_streams(&["orders"]).spawn();
     let site = Site::signed_in(&process);
     leads_to(
-        &site.submit("/new/source", "name=shop&kind=webhook&stream=orders"),
-        "/sources/shop",
+        &site.submit("/new/connector", "name=shop&kind=webhook&stream=orders"),
+        "/connectors/shop",
     );
-    let first = secret(&site.page("/sources/shop")).expect("a key");
-    let key_page = site.page("/sources/shop/keys/main");
+    let first = secret(&site.page("/connectors/shop")).expect("a key");
+    let key_page = site.page("/connectors/shop/keys/main");
     assert!(key_page.contains("no use recorded"), "{key_page}");
     assert_eq!(send(&process, &first, "orders"), 202);
-    let key_page = site.page("/sources/shop/keys/main");
+    let key_page = site.page("/connectors/shop/keys/main");
     assert!(!key_page.contains("no use recorded"), "{key_page}");
 
     // A test key with an end; the same name twice is refused.
     let fields = "name=trial&stream=orders&mode=test&expires_at=2999-01-31T12%3A00";
     leads_to(
-        &site.submit("/sources/shop/new-key", fields),
-        "/sources/shop",
+        &site.submit("/connectors/shop/new-key", fields),
+        "/connectors/shop",
     );
-    let page = site.page("/sources/shop");
+    let page = site.page("/connectors/shop");
     assert!(secret(&page).expect("a key").starts_with("ik_test_"));
     assert!(
         page.contains(">2999-01-31 12:00:00<") && page.contains(">test<"),
         "{page}"
     );
-    let twice = site.submit("/sources/shop/new-key", fields);
+    let twice = site.submit("/connectors/shop/new-key", fields);
     is_wrong(&twice, 409, "name", "There is already a key with this name");
     let past = fields.replace("2999", "1999").replace("trial", "late");
-    let past = site.submit("/sources/shop/new-key", &past);
+    let past = site.submit("/connectors/shop/new-key", &past);
     is_wrong(&past, 400, "expires_at", "Is in the past");
     let odd = site.submit(
-        "/sources/shop/new-key",
+        "/connectors/shop/new-key",
         "name=a&stream=orders&mode=test&expires_at=soon",
     );
     is_wrong(&odd, 400, "expires_at", "Enter a time such as");
@@ -349,12 +349,12 @@ fn keys_are_made_rotated_revoked_and_deleted() {
         "{}",
         odd.body
     );
-    let nowhere = site.submit("/sources/shop/new-key", "name=a&stream=none&mode=live");
+    let nowhere = site.submit("/connectors/shop/new-key", "name=a&stream=none&mode=live");
     let message = "There is no stream &quot;none&quot;. Create it first: the page Streams has the button New stream.";
     is_wrong(&nowhere, 400, "stream", message);
 
     // A day of grace: both work. None: the old one ends.
-    let rotate = "/sources/shop/keys/main/rotate";
+    let rotate = "/connectors/shop/keys/main/rotate";
     for (fields, message) in [
         ("grace=&grace_unit=days", "Enter a whole number"),
         ("grace=31&grace_unit=days", "Enter a whole number"),
@@ -371,23 +371,23 @@ fn keys_are_made_rotated_revoked_and_deleted() {
     }
     leads_to(
         &site.submit(rotate, "grace=24&grace_unit=hours"),
-        "/sources/shop",
+        "/connectors/shop",
     );
-    let page = site.page("/sources/shop");
+    let page = site.page("/connectors/shop");
     let second = secret(&page).expect("a key");
     assert!(page.contains("grace until"), "{page}");
     assert_eq!(send(&process, &first, "orders"), 202);
     assert_eq!(send(&process, &second, "orders"), 202);
     leads_to(
         &site.submit(rotate, "grace=0&grace_unit=seconds"),
-        "/sources/shop",
+        "/connectors/shop",
     );
-    let third = secret(&site.page("/sources/shop")).expect("a key");
+    let third = secret(&site.page("/connectors/shop")).expect("a key");
     assert_eq!(send(&process, &second, "orders"), 401);
     assert_eq!(send(&process, &third, "orders"), 202);
 
     // When it ends.
-    let change = "/sources/shop/keys/main/change";
+    let change = "/connectors/shop/keys/main/change";
     is_wrong(
         &site.submit(change, "expires_at=soon"),
         400,
@@ -396,21 +396,21 @@ fn keys_are_made_rotated_revoked_and_deleted() {
     );
     leads_to(
         &site.submit(change, "expires_at=2999-12-31T00%3A00%3A01"),
-        "/sources/shop",
+        "/connectors/shop",
     );
-    let page = site.page("/sources/shop/keys/main");
+    let page = site.page("/connectors/shop/keys/main");
     assert!(page.contains(r#"value="2999-12-31T00:00:01""#), "{page}");
 
-    let question = site.page("/sources/shop/keys/main/revoke");
+    let question = site.page("/connectors/shop/keys/main/revoke");
     assert!(question.contains("This cannot be undone."), "{question}");
     assert_eq!(send(&process, &third, "orders"), 202);
     leads_to(
-        &site.submit("/sources/shop/keys/main/revoke", ""),
-        "/sources/shop",
+        &site.submit("/connectors/shop/keys/main/revoke", ""),
+        "/connectors/shop",
     );
     assert_eq!(send(&process, &third, "orders"), 401);
-    assert!(site.page("/sources/shop?tab=keys").contains(">revoked<"));
-    assert!(!site.page("/sources/shop/keys/main").contains("Rotate"));
+    assert!(site.page("/connectors/shop?tab=keys").contains(">revoked<"));
+    assert!(!site.page("/connectors/shop/keys/main").contains("Rotate"));
     let revoked = site.submit(rotate, "grace=0&grace_unit=seconds");
     assert_eq!(revoked.status, 409);
     assert!(
@@ -419,24 +419,24 @@ fn keys_are_made_rotated_revoked_and_deleted() {
         revoked.body
     );
     leads_to(
-        &site.submit("/sources/shop/keys/main/delete", ""),
-        "/sources/shop",
+        &site.submit("/connectors/shop/keys/main/delete", ""),
+        "/connectors/shop",
     );
-    assert_eq!(site.get("/sources/shop/keys/main").status, 404);
+    assert_eq!(site.get("/connectors/shop/keys/main").status, 404);
 
-    leads_to(&site.submit("/sources/shop/delete", ""), "/sources");
+    leads_to(&site.submit("/connectors/shop/delete", ""), "/connectors");
     assert!(
-        site.page("/sources")
+        site.page("/connectors")
             .contains("The connector shop and its keys are deleted.")
     );
     assert_eq!(send(&process, &first, "orders"), 401);
     // One of the same name begins anew: the log of the first is not its own.
     leads_to(
-        &site.submit("/new/source", "name=shop&kind=webhook&stream=orders"),
-        "/sources/shop",
+        &site.submit("/new/connector", "name=shop&kind=webhook&stream=orders"),
+        "/connectors/shop",
     );
     assert!(
-        site.page("/sources/shop")
+        site.page("/connectors/shop")
             .contains("Waiting for your first request.")
     );
 }
@@ -500,17 +500,17 @@ fn a_connector_and_a_stream_are_changed_and_a_stream_in_use_stays_unless_told() 
 
     leads_to(
         &site.submit(
-            "/new/source",
+            "/new/connector",
             "name=shop&kind=webhook&stream=a%2Fb+%3C&burst=9",
         ),
-        "/sources/shop",
+        "/connectors/shop",
     );
-    let form = site.page("/sources/shop/change");
+    let form = site.page("/connectors/shop/change");
     assert!(form.contains(r#"value="9""#), "{form}");
     let changed = "kind=ingest&item_key=id&requests_per_second=3&burst=&bytes_per_second=0&bytes_per_day=5000000000000";
     leads_to(
-        &site.submit("/sources/shop/change", changed),
-        "/sources/shop",
+        &site.submit("/connectors/shop/change", changed),
+        "/connectors/shop",
     );
     let shop = process.admin("/api/admin/connectors/shop");
     assert_eq!(
@@ -526,10 +526,10 @@ fn a_connector_and_a_stream_are_changed_and_a_stream_in_use_stays_unless_told() 
         (&shop["bytes_per_second"], &shop["bytes_per_day"]),
         (&0.into(), &5_000_000_000_000_u64.into())
     );
-    let page = site.page("/sources/shop");
+    let page = site.page("/connectors/shop");
     assert!(page.contains("GB per day"), "{page}");
     let wrong = site.submit(
-        "/sources/shop/change",
+        "/connectors/shop/change",
         "kind=ingest&item_key=&requests_per_second=x&burst=2",
     );
     is_wrong(&wrong, 400, "requests_per_second", "Enter a whole number");
@@ -616,7 +616,7 @@ fn what_is_declared_says_where_and_has_no_buttons() {
         .spawn();
     let site = Site::signed_in(&process);
     for (path, list) in [
-        ("/sources/tests", "connectors"),
+        ("/connectors/tests", "connectors"),
         ("/streams/orders?tab=setup", "streams"),
         ("/read-keys/screen", "read_keys"),
     ] {
@@ -628,10 +628,10 @@ fn what_is_declared_says_where_and_has_no_buttons() {
         }
     }
     for path in [
-        "/sources/tests/change",
-        "/sources/tests/delete",
-        "/sources/tests/keys/orders/revoke",
-        "/sources/tests/keys/orders/delete",
+        "/connectors/tests/change",
+        "/connectors/tests/delete",
+        "/connectors/tests/keys/orders/revoke",
+        "/connectors/tests/keys/orders/delete",
         "/streams/orders/change",
         "/streams/orders/delete",
         "/read-keys/screen/revoke",
@@ -649,7 +649,7 @@ fn what_is_declared_says_where_and_has_no_buttons() {
         );
     }
     let rotated = site.submit(
-        "/sources/tests/keys/orders/rotate",
+        "/connectors/tests/keys/orders/rotate",
         "grace=0&grace_unit=days",
     );
     assert_eq!(rotated.status, 409);
@@ -661,11 +661,11 @@ fn what_is_declared_says_where_and_has_no_buttons() {
     // A declared connector may have keys that are made here.
     let fields = "name=extra&stream=orders&mode=live";
     leads_to(
-        &site.submit("/sources/tests/new-key", fields),
-        "/sources/tests",
+        &site.submit("/connectors/tests/new-key", fields),
+        "/connectors/tests",
     );
-    let page = site.page("/sources/tests");
-    assert!(page.contains("/sources/tests/keys/extra\""), "{page}");
+    let page = site.page("/connectors/tests");
+    assert!(page.contains("/connectors/tests/keys/extra\""), "{page}");
 }
 
 #[test]

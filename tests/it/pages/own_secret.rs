@@ -18,23 +18,26 @@ fn send(process: &Process) -> u16 {
 fn notion_is_connected_without_a_secret_and_its_token_is_shown_once() {
     let process = Setup::with_streams(&["wiki"]).spawn();
     let site = Site::signed_in(&process);
-    let form = site.page("/new/source?tool=notion");
+    let form = site.page("/new/connector?tool=notion");
     let (_, input) = form.split_once(r#"id="secret""#).expect("a field");
     let (input, _) = input.split_once('>').expect("it ends");
     assert!(!input.contains("required"), "{input}");
-    let made = site.submit("/new/source?tool=notion", "name=wiki&stream=wiki&secret=");
-    leads_to(&made, "/sources/wiki");
-    let page = site.page("/sources/wiki");
+    let made = site.submit(
+        "/new/connector?tool=notion",
+        "name=wiki&stream=wiki&secret=",
+    );
+    leads_to(&made, "/connectors/wiki");
+    let page = site.page("/connectors/wiki");
     for said in ["It then sends its verification token", "no secret yet"] {
         assert!(page.contains(said), "{said}: {page}");
     }
-    let take = "/sources/wiki/keys/main/take-secret";
-    leads_to(&site.submit(take, ""), "/sources/wiki");
-    let page = site.page("/sources/wiki");
+    let take = "/connectors/wiki/keys/main/take-secret";
+    leads_to(&site.submit(take, ""), "/connectors/wiki");
+    let page = site.page("/connectors/wiki");
     assert!(page.contains("The tool has not sent its secret"), "{page}");
 
     assert_eq!(send(&process), 200);
-    let page = site.page("/sources/wiki");
+    let page = site.page("/connectors/wiki");
     for said in [
         "Notion sent its verification token at ",
         "Accept token",
@@ -44,23 +47,23 @@ fn notion_is_connected_without_a_secret_and_its_token_is_shown_once() {
     }
     assert!(!page.contains(TOKEN), "{page}");
     // The page that is open says so, too.
-    let polled = site.send("GET", "/sources/wiki", &[("HX-Request", "true")], "");
+    let polled = site.send("GET", "/connectors/wiki", &[("HX-Request", "true")], "");
     assert!(polled.body.contains("Accept token"), "{}", polled.body);
 
-    leads_to(&site.submit(take, ""), "/sources/wiki");
-    let page = site.page("/sources/wiki");
+    leads_to(&site.submit(take, ""), "/connectors/wiki");
+    let page = site.page("/connectors/wiki");
     assert_eq!(secret(&page).as_deref(), Some(TOKEN), "{page}");
     assert!(
         page.contains("The verification token of Notion, shown only now"),
         "{page}"
     );
-    for path in ["/sources/wiki", "/sources/wiki/keys/main", "/audit"] {
+    for path in ["/connectors/wiki", "/connectors/wiki/keys/main", "/audit"] {
         let page = site.page(path);
         assert!(!page.contains(TOKEN), "{path}: {page}");
         assert!(!page.contains("no secret yet"), "{path}: {page}");
     }
     eventually("it was a greeting", || {
-        let page = site.page("/sources/wiki");
+        let page = site.page("/connectors/wiki");
         page.contains("Notion sent a challenge at ").then_some(())
     });
     // The same once more is answered, for it is the secret.
@@ -75,11 +78,11 @@ fn the_token_for_a_declared_key_is_shown_with_where_to_put_it() {
     let process = setup.spawn();
     let site = Site::signed_in(&process);
     assert_eq!(send(&process), 200);
-    assert!(site.page("/sources/wiki").contains("Show it"));
-    let take = "/sources/wiki/keys/main/take-secret";
-    leads_to(&site.submit(take, ""), "/sources/wiki");
-    let page = site.page("/sources/wiki");
+    assert!(site.page("/connectors/wiki").contains("Show it"));
+    let take = "/connectors/wiki/keys/main/take-secret";
+    leads_to(&site.submit(take, ""), "/connectors/wiki");
+    let page = site.page("/connectors/wiki");
     assert_eq!(secret(&page).as_deref(), Some(TOKEN), "{page}");
     assert!(page.contains("Set the token there"), "{page}");
-    assert!(!site.page("/sources/wiki").contains(TOKEN));
+    assert!(!site.page("/connectors/wiki").contains(TOKEN));
 }

@@ -28,7 +28,7 @@ fn the_log_is_newest_first_filtered_and_paged_back() {
     sent.reverse();
 
     let mut found = Vec::new();
-    let mut path = "/sources/tests".to_owned();
+    let mut path = "/connectors/tests".to_owned();
     for _ in 0..9 {
         let page = site.page(&path);
         found.extend(ids(&page));
@@ -41,7 +41,7 @@ fn the_log_is_newest_first_filtered_and_paged_back() {
     assert_eq!(found.len(), 123);
     assert_eq!(found[3..], sent);
 
-    let of = |query: &str| ids(&site.page(&format!("/sources/tests?{query}")));
+    let of = |query: &str| ids(&site.page(&format!("/connectors/tests?{query}")));
     assert_eq!(of("status=rejected").len(), 1);
     assert_eq!(of("status=duplicate").len(), 1);
     assert_eq!(of(&format!("text={first}")), [first.as_str()]);
@@ -58,7 +58,7 @@ fn the_log_is_newest_first_filtered_and_paged_back() {
         50
     );
     for wrong in ["status=lost", "since=yesterday", "before=x"] {
-        let answer = site.get(&format!("/sources/tests?{wrong}"));
+        let answer = site.get(&format!("/connectors/tests?{wrong}"));
         assert_eq!(answer.status, 400, "{wrong}");
     }
 }
@@ -68,7 +68,7 @@ fn a_connector_shows_how_to_send_to_it_and_no_secret() {
     let process = Setup::with_streams(&["orders"]).spawn();
     let site = Site::signed_in(&process);
     process.accepted("orders", "", "{}");
-    let page = site.page("/sources/tests?tab=setup");
+    let page = site.page("/connectors/tests?tab=setup");
     let url = format!("http://{}/api/webhook/orders", process.service);
     assert!(page.contains(&url), "{page}");
     for language in ["curl", "Node.js", "Python", "C#", "Go"] {
@@ -78,10 +78,10 @@ fn a_connector_shows_how_to_send_to_it_and_no_secret() {
         );
     }
     let secret = key_of("orders");
-    for path in ["/", "/sources", "/sources/tests", "/streams/orders"] {
+    for path in ["/", "/connectors", "/connectors/tests", "/streams/orders"] {
         assert!(!site.page(path).contains(&secret), "{path}");
     }
-    assert_eq!(site.get("/sources/nobody").status, 404);
+    assert_eq!(site.get("/connectors/nobody").status, 404);
 }
 
 #[test]

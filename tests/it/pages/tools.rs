@@ -42,8 +42,8 @@ fn order(process: &Process, secret: &str, delivery: &str, body: &str) -> u16 {
 fn connect(site: &Site) {
     let fields = format!("name=shop&stream=orders&secret={SECRET}");
     leads_to(
-        &site.submit("/new/source?tool=shopify", &fields),
-        "/sources/shop",
+        &site.submit("/new/connector?tool=shopify", &fields),
+        "/connectors/shop",
     );
 }
 
@@ -60,9 +60,9 @@ fn a_test_delivery_is_sent_by_a_button_and_goes_the_way_of_any_other() {
     let process = Setup::with_streams(&["orders"]).spawn();
     let site = Site::signed_in(&process);
     connect(&site);
-    let page = site.page("/sources/shop");
+    let page = site.page("/connectors/shop");
     assert!(page.contains("Send test</button>"), "{page}");
-    let sent = site.submit("/sources/shop/trigger", "event=orders/updated");
+    let sent = site.submit("/connectors/shop/trigger", "event=orders/updated");
     let to = sent.header("location").expect("a page").to_owned();
     assert!(to.starts_with("/requests/"), "{to}");
     let page = site.page(&to);
@@ -74,10 +74,10 @@ fn a_test_delivery_is_sent_by_a_button_and_goes_the_way_of_any_other() {
         assert!(page.contains(part), "{part}: {page}");
     }
     leads_to(
-        &site.submit("/sources/shop/trigger", "event=nothing"),
-        "/sources/shop",
+        &site.submit("/connectors/shop/trigger", "event=nothing"),
+        "/connectors/shop",
     );
-    let page = site.page("/sources/shop");
+    let page = site.page("/connectors/shop");
     assert!(
         page.contains("not accepted: there is no sample of this event"),
         "{page}"
@@ -85,7 +85,7 @@ fn a_test_delivery_is_sent_by_a_button_and_goes_the_way_of_any_other() {
     // Keys are kept as digests, so nothing can be sent with one.
     assert!(
         !site
-            .page("/sources/tests?tab=setup")
+            .page("/connectors/tests?tab=setup")
             .contains("Send test</button>")
     );
 }
@@ -94,11 +94,11 @@ fn a_test_delivery_is_sent_by_a_button_and_goes_the_way_of_any_other() {
 fn the_list_of_tools_leads_to_a_form_for_each() {
     let process = Setup::with_streams(&["orders"]).spawn();
     let site = Site::signed_in(&process);
-    assert!(site.page("/new/source").contains(r#"href="/new/tool""#));
-    assert!(site.page("/sources").contains(r#"href="/new/tool""#));
+    assert!(site.page("/new/connector").contains(r#"href="/new/tool""#));
+    assert!(site.page("/connectors").contains(r#"href="/new/tool""#));
     let list = site.page("/new/tool");
     let forms: Vec<&str> = list
-        .split("href=\"/new/source?tool=")
+        .split("href=\"/new/connector?tool=")
         .skip(1)
         .filter_map(|rest| rest.split('"').next())
         .collect();
@@ -109,12 +109,12 @@ fn the_list_of_tools_leads_to_a_form_for_each() {
     );
     assert!(forms.len() > 40, "{forms:?}");
     for name in forms {
-        let form = site.page(&format!("/new/source?tool={name}"));
+        let form = site.page(&format!("/new/connector?tool={name}"));
         let signs = form.contains(r#"id="secret""#);
         let is_signed = webhook::preset(name).is_some_and(webhook::Preset::signed);
         assert_eq!(signs, is_signed, "{name}");
     }
-    let form = site.page("/new/source?tool=shopify");
+    let form = site.page("/new/connector?tool=shopify");
     for said in [
         r#"value="shopify""#,
         "Shopify admin, Settings, Notifications, Webhooks",
@@ -124,10 +124,10 @@ fn the_list_of_tools_leads_to_a_form_for_each() {
         assert!(form.contains(said), "{said}: {form}");
     }
     assert!(
-        site.page("/new/source?tool=meta")
+        site.page("/new/connector?tool=meta")
             .contains(r#"id="verify_token""#)
     );
-    assert_eq!(site.get("/new/source?tool=nothing").status, 404);
+    assert_eq!(site.get("/new/connector?tool=nothing").status, 404);
 }
 
 #[test]
@@ -137,7 +137,7 @@ fn a_shop_is_connected_by_its_secret_and_the_line_turns_green() {
         .spawn();
     let site = Site::signed_in(&process);
     connect(&site);
-    let page = site.page("/sources/shop");
+    let page = site.page("/connectors/shop");
     for said in [
         "Now paste its URL into Shopify.",
         r#"<p class="panel" id="first" role="status">Waiting for your first request.</p>"#,
@@ -159,7 +159,7 @@ fn a_shop_is_connected_by_its_secret_and_the_line_turns_green() {
     }
 
     assert_eq!(order(&process, SECRET, "one", r#"{"id": 7}"#), 202);
-    let page = page_with(&site, "/sources/shop", "first-came");
+    let page = page_with(&site, "/connectors/shop", "first-came");
     assert!(
         page.contains(r#"<p id="first-came" hidden>Your first request came at"#),
         "{page}"
@@ -171,10 +171,10 @@ fn a_shop_is_connected_by_its_secret_and_the_line_turns_green() {
         assert!(request.contains(said), "{said}: {request}");
     }
     for path in [
-        "/sources/shop",
-        "/sources/shop/keys/main",
-        "/sources/shop/change",
-        "/sources",
+        "/connectors/shop",
+        "/connectors/shop/keys/main",
+        "/connectors/shop/change",
+        "/connectors",
         "/audit",
     ] {
         assert!(!site.page(path).contains(SECRET), "{path}");
@@ -187,7 +187,7 @@ fn without_a_public_url_the_page_says_what_to_set() {
     let process = Setup::with_streams(&["orders"]).spawn();
     let site = Site::signed_in(&process);
     connect(&site);
-    let page = site.page("/sources/shop");
+    let page = site.page("/connectors/shop");
     let url = format!("http://{}{SHOPIFY}<", process.service);
     assert!(
         page.contains(&url) && page.contains("<code>server.public_url</code>"),
@@ -195,7 +195,7 @@ fn without_a_public_url_the_page_says_what_to_set() {
     );
     // What signs the URL cannot do without.
     let fields = format!("name=texts&stream=orders&secret={SECRET}");
-    let twilio = site.submit("/new/source?tool=twilio", &fields);
+    let twilio = site.submit("/new/connector?tool=twilio", &fields);
     is_wrong(
         &twilio,
         400,
@@ -205,8 +205,8 @@ fn without_a_public_url_the_page_says_what_to_set() {
     assert!(!twilio.body.contains(SECRET), "{}", twilio.body);
     let fields = format!("{fields}&url=https%3A%2F%2Fhooks.example.com%2Fin");
     leads_to(
-        &site.submit("/new/source?tool=twilio", &fields),
-        "/sources/texts",
+        &site.submit("/new/connector?tool=twilio", &fields),
+        "/connectors/texts",
     );
 }
 
@@ -220,7 +220,7 @@ fn a_secret_that_is_refused_is_named_and_not_repeated() {
         ("stripe", SECRET, "Secrets of Stripe begin with"),
         ("svix", "whsec_never_base64", "It is not `whsec_`"),
     ] {
-        let path = format!("/new/source?tool={tool}");
+        let path = format!("/new/connector?tool={tool}");
         let fields = format!("name=shop&stream=orders&item_key=order.id&secret={typed}");
         let answer = site.submit(&path, &fields);
         is_wrong(&answer, 400, "secret", message);
@@ -235,12 +235,12 @@ fn a_secret_that_is_refused_is_named_and_not_repeated() {
         }
     }
     let fields = format!("name=other&stream=orders&secret={SECRET}");
-    let nowhere = site.submit("/new/source?tool=hmac", &fields);
+    let nowhere = site.submit("/new/connector?tool=hmac", &fields);
     is_wrong(&nowhere, 400, "header", "It is missing");
     let fields = format!("{fields}&header=X-Signature&signed=%7Bts%7D");
-    let unsigned = site.submit("/new/source?tool=hmac", &fields);
+    let unsigned = site.submit("/new/connector?tool=hmac", &fields);
     is_wrong(&unsigned, 400, "signed", "It has no {body}");
-    let wordless = site.submit("/new/source?tool=meta", &fields);
+    let wordless = site.submit("/new/connector?tool=meta", &fields);
     is_wrong(&wordless, 400, "verify_token", "Choose a word.");
     assert!(
         !process
@@ -252,7 +252,7 @@ fn a_secret_that_is_refused_is_named_and_not_repeated() {
     // Two keys of a stream cannot have one secret.
     connect(&site);
     let fields = format!("name=again&stream=orders&secret={SECRET}");
-    let same = site.submit("/new/source?tool=shopify", &fields);
+    let same = site.submit("/new/connector?tool=shopify", &fields);
     is_wrong(&same, 400, "secret", "Another key of this stream has it");
     assert!(!same.body.contains(SECRET) && !process.log().contains(SECRET));
 }
@@ -263,7 +263,7 @@ fn what_is_refused_turns_the_line_amber_until_a_good_request_comes() {
     let site = Site::signed_in(&process);
     connect(&site);
     assert_eq!(order(&process, NEW_SECRET, "one", r#"{"id": 7}"#), 401);
-    let page = page_with(&site, "/sources/shop", "does not match");
+    let page = page_with(&site, "/connectors/shop", "does not match");
     for said in [
         r#"<p class="panel refused" id="first" role="status">A request was rejected at "#,
         r#"<p id="first-refused" hidden>A request was rejected at "#,
@@ -272,7 +272,7 @@ fn what_is_refused_turns_the_line_amber_until_a_good_request_comes() {
         assert!(page.contains(said), "{said}: {page}");
     }
     assert!(!page.contains("first-came"), "{page}");
-    let polled = site.send("GET", "/sources/shop", &[("HX-Request", "true")], "");
+    let polled = site.send("GET", "/connectors/shop", &[("HX-Request", "true")], "");
     assert!(
         polled.body.contains(r#"id="first-refused""#) && !polled.body.contains(r#"id="first""#),
         "{}",
@@ -281,11 +281,11 @@ fn what_is_refused_turns_the_line_amber_until_a_good_request_comes() {
 
     // A good one, and what is refused later is only in the log.
     assert_eq!(order(&process, SECRET, "two", r#"{"id": 7}"#), 202);
-    page_with(&site, "/sources/shop", "first-came");
+    page_with(&site, "/connectors/shop", "first-came");
     assert_eq!(order(&process, NEW_SECRET, "three", r#"{"id": 8}"#), 401);
     // Within the same second it is told as one of a flood.
     let page = eventually("both refusals", || {
-        let page = site.page("/sources/shop");
+        let page = site.page("/connectors/shop");
         (page.matches(">rejected</span>").count() == 2).then_some(page)
     });
     assert!(
@@ -297,12 +297,12 @@ fn what_is_refused_turns_the_line_amber_until_a_good_request_comes() {
     // Without any signature, and without a key.
     let fields = format!("name=other&stream=orders&secret={SECRET}2");
     leads_to(
-        &site.submit("/new/source?tool=shopify", &fields),
-        "/sources/other",
+        &site.submit("/new/connector?tool=shopify", &fields),
+        "/connectors/other",
     );
     let sent = send(&process, "/api/webhook/orders/other", "", "{}");
     assert_eq!(sent.status, 401, "{}", sent.body);
-    let page = page_with(&site, "/sources/other", "panel refused");
+    let page = page_with(&site, "/connectors/other", "panel refused");
     assert!(
         page.contains("The header X-Shopify-Hmac-Sha256 is missing"),
         "{page}"
@@ -315,15 +315,15 @@ fn a_greeting_is_good_and_still_waits_for_an_event() {
     let site = Site::signed_in(&process);
     let fields = format!("name=boards&stream=orders&secret={SECRET}&url=https%3A%2F%2Fexample.com");
     leads_to(
-        &site.submit("/new/source?tool=trello", &fields),
-        "/sources/boards",
+        &site.submit("/new/connector?tool=trello", &fields),
+        "/connectors/boards",
     );
     let mut client = process.client();
     let head = "HEAD /api/webhook/orders/boards HTTP/1.1\r\nHost: localhost\r\n\r\n";
     client.send(head).expect("it is sent");
     // Its length is none of ours.
     drop(client.answer());
-    let page = page_with(&site, "/sources/boards", "sent a challenge at");
+    let page = page_with(&site, "/connectors/boards", "sent a challenge at");
     assert!(
         page.contains(
             r#"<p class="panel good" id="first" role="status">Trello sent a challenge at "#
@@ -340,10 +340,10 @@ fn a_tool_that_signs_nothing_is_given_a_url_with_a_key() {
         .spawn();
     let site = Site::signed_in(&process);
     leads_to(
-        &site.submit("/new/source?tool=eventgrid", "name=azure&stream=orders"),
-        "/sources/azure",
+        &site.submit("/new/connector?tool=eventgrid", "name=azure&stream=orders"),
+        "/connectors/azure",
     );
-    let page = site.page("/sources/azure");
+    let page = site.page("/connectors/azure");
     let key = secret(&page).expect("the key");
     let path = "/api/webhook/orders/azure";
     let url = format!(
@@ -356,7 +356,7 @@ fn a_tool_that_signs_nothing_is_given_a_url_with_a_key() {
         page.contains(&snippet) && page.contains("&quot;id&quot;: 1"),
         "{page}"
     );
-    let page = site.page("/sources/azure");
+    let page = site.page("/connectors/azure");
     assert!(!page.contains(&key), "{page}");
     assert!(page.contains("allowed in URLs"), "{page}");
     let token = format!("{path}?access_token={key}");
@@ -368,7 +368,7 @@ fn a_tool_that_signs_nothing_is_given_a_url_with_a_key() {
 fn a_tool_with_a_certificate_is_connected_by_its_lines() {
     let process = Setup::with_streams(&["orders"]).spawn();
     let site = Site::signed_in(&process);
-    let new = "/new/source?tool=sns";
+    let new = "/new/connector?tool=sns";
     let form = site.page(new);
     for said in [
         r#"<label for="secret">Certificate</label><textarea"#,
@@ -377,7 +377,7 @@ fn a_tool_with_a_certificate_is_connected_by_its_lines() {
     ] {
         assert!(form.contains(said), "{said}: {form}");
     }
-    let form = site.page("/new/source?tool=pubsub");
+    let form = site.page("/new/connector?tool=pubsub");
     assert!(form.contains(r#"for="secret">Key set</label>"#), "{form}");
     assert!(form.contains("Service account (optional)"), "{form}");
     let lines = |text: &str| {
@@ -393,18 +393,18 @@ fn a_tool_with_a_certificate_is_connected_by_its_lines() {
     is_wrong(&wrong, 400, "topic", "It is missing");
     leads_to(
         &site.submit(new, &fields(&certificate, "arn%3Aa")),
-        "/sources/aws",
+        "/connectors/aws",
     );
-    let page = site.page("/sources/aws");
+    let page = site.page("/connectors/aws");
     assert!(page.contains("Amazon SNS (<code>sns</code>)"), "{page}");
-    let key = site.page("/sources/aws/keys/main");
+    let key = site.page("/connectors/aws/keys/main");
     assert!(key.contains("New certificate"), "{key}");
     // The same certificate is that of another topic, too.
-    let second = "/sources/aws/new-key?tool=sns";
+    let second = "/connectors/aws/new-key?tool=sns";
     let again = fields(&certificate, "arn%3Aa").replace("name=aws", "name=second");
     is_wrong(&site.submit(second, &again), 400, "secret", "Another key");
     let other = again.replace("arn%3Aa", "arn%3Ab");
-    leads_to(&site.submit(second, &other), "/sources/aws");
+    leads_to(&site.submit(second, &other), "/connectors/aws");
 }
 
 #[test]
@@ -412,18 +412,18 @@ fn a_change_keeps_the_tool_and_where_its_items_are() {
     let process = Setup::with_streams(&["orders"]).spawn();
     let site = Site::signed_in(&process);
     leads_to(
-        &site.submit("/new/source?tool=eventgrid", "name=azure&stream=orders"),
-        "/sources/azure",
+        &site.submit("/new/connector?tool=eventgrid", "name=azure&stream=orders"),
+        "/connectors/azure",
     );
     let azure = || process.admin("/api/admin/connectors/azure");
-    let change = "/sources/azure/change";
+    let change = "/connectors/azure/change";
     let form = site.page(change);
     assert!(
         form.contains(r#"<option value="eventgrid" selected>Azure Event Grid</option>"#),
         "{form}"
     );
     let fields = "kind=webhook&preset=eventgrid&items=value&item_key=data.id";
-    leads_to(&site.submit(change, fields), "/sources/azure");
+    leads_to(&site.submit(change, fields), "/connectors/azure");
     let changed = azure();
     assert_eq!(
         (&changed["preset"], &changed["items"], &changed["item_key"]),
@@ -438,7 +438,7 @@ fn a_change_keeps_the_tool_and_where_its_items_are() {
     // A form without the fields leaves them.
     leads_to(
         &site.submit(change, "kind=webhook&item_key=id&burst=9"),
-        "/sources/azure",
+        "/connectors/azure",
     );
     let changed = azure();
     assert_eq!(
@@ -457,28 +457,28 @@ fn where_nothing_identifies_an_item_the_fields_stand_to_choose_from() {
         .spawn();
     let site = Site::signed_in(&process);
     leads_to(
-        &site.submit("/new/source", "name=till&kind=webhook&stream=orders"),
-        "/sources/till",
+        &site.submit("/new/connector", "name=till&kind=webhook&stream=orders"),
+        "/connectors/till",
     );
-    let page = site.page("/sources/till");
+    let page = site.page("/connectors/till");
     let key = secret(&page).expect("the key");
     assert!(page.contains("No item key: each new object"), "{page}");
     let body = r#"{"total": 3, "order": {"id": "a-1"}}"#;
     let sent = process.ask("POST", "/api/webhook/orders", &key, JSON, body);
     assert_eq!(sent.status, 202, "{}", sent.body);
-    let page = page_with(&site, "/sources/till", "?item_key=order.id");
-    let choice = |field: &str| page.find(&format!("/sources/till/change?item_key={field}\""));
+    let page = page_with(&site, "/connectors/till", "?item_key=order.id");
+    let choice = |field: &str| page.find(&format!("/connectors/till/change?item_key={field}\""));
     assert!(choice("order.id") < choice("total"), "{page}");
-    let form = site.page("/sources/till/change?item_key=order.id");
+    let form = site.page("/connectors/till/change?item_key=order.id");
     assert!(form.contains(r#"value="order.id""#), "{form}");
     leads_to(
-        &site.submit("/sources/till/change", "kind=webhook&item_key=order.id"),
-        "/sources/till",
+        &site.submit("/connectors/till/change", "kind=webhook&item_key=order.id"),
+        "/connectors/till",
     );
-    let page = site.page("/sources/till");
+    let page = site.page("/connectors/till");
     assert!(!page.contains("No item key: each new object"), "{page}");
     // What is ready to paste has the field.
-    let page = site.page("/sources/till?tab=setup");
+    let page = site.page("/connectors/till?tab=setup");
     assert!(page.contains("&quot;order.id&quot;: 1"), "{page}");
 }
 
@@ -487,10 +487,10 @@ fn a_signing_key_is_added_and_rotated_by_the_new_secret() {
     let process = Setup::with_streams(&["orders"]).spawn();
     let site = Site::signed_in(&process);
     connect(&site);
-    let new_key = "/sources/shop/new-key";
+    let new_key = "/connectors/shop/new-key";
     assert!(site.page(new_key).contains(r#"name="tool""#));
     assert_eq!(
-        site.get("/sources/shop/new-key?tool=cloudevents").status,
+        site.get("/connectors/shop/new-key?tool=cloudevents").status,
         404
     );
     let path = format!("{new_key}?tool=shopify");
@@ -498,11 +498,11 @@ fn a_signing_key_is_added_and_rotated_by_the_new_secret() {
     is_wrong(&site.submit(&path, fields), 400, "secret", "It has 5 bytes");
     let third = "shpss_of_the_second_shop_1";
     let fields = format!("name=second&stream=orders&secret={third}");
-    leads_to(&site.submit(&path, &fields), "/sources/shop");
+    leads_to(&site.submit(&path, &fields), "/connectors/shop");
     assert_eq!(order(&process, third, "one", r#"{"id": 1}"#), 202);
 
-    let rotate = "/sources/shop/keys/main/rotate";
-    let page = site.page("/sources/shop/keys/main");
+    let rotate = "/connectors/shop/keys/main/rotate";
+    let page = site.page("/connectors/shop/keys/main");
     assert!(
         page.contains("New secret") && page.contains("verifies Shopify"),
         "{page}"
@@ -510,10 +510,10 @@ fn a_signing_key_is_added_and_rotated_by_the_new_secret() {
     let none = site.submit(rotate, "grace=1&grace_unit=hours");
     is_wrong(&none, 400, "secret", "It is empty");
     let fields = format!("grace=1&grace_unit=hours&secret={NEW_SECRET}");
-    leads_to(&site.submit(rotate, &fields), "/sources/shop");
-    let page = site.page("/sources/shop");
+    leads_to(&site.submit(rotate, &fields), "/connectors/shop");
+    let page = site.page("/connectors/shop");
     assert!(page.contains("verifies with the new secret"), "{page}");
-    let keys = site.page("/sources/shop?tab=keys");
+    let keys = site.page("/connectors/shop?tab=keys");
     assert!(keys.contains("grace until"), "{keys}");
     assert!(!page.contains(NEW_SECRET), "{page}");
     assert_eq!(order(&process, SECRET, "two", r#"{"id": 2}"#), 202);
@@ -532,7 +532,7 @@ fn the_form_for_other_tools_says_all_of_a_signature() {
          &hash=sha256&encoding=hex&secret_encoding=base64&timestamp=t%3D&timestamp_in=part&unit=ms",
         encoded.replace('+', "%2B").replace('=', "%3D")
     );
-    let path = "/new/source?tool=hmac";
+    let path = "/new/connector?tool=hmac";
     let one = site.submit(path, &fields);
     is_wrong(&one, 400, "separator", "It is missing");
     for kept in [
@@ -542,7 +542,7 @@ fn the_form_for_other_tools_says_all_of_a_signature() {
         assert!(one.body.contains(kept), "{kept}: {}", one.body);
     }
     let fields = format!("{fields}&separator=%2C");
-    leads_to(&site.submit(path, &fields), "/sources/till");
+    leads_to(&site.submit(path, &fields), "/connectors/till");
     let (body, now) = (r#"{"id": 1}"#, base::clock::Unix::now().ms());
     let key = hmac::Key::new(hmac::HMAC_SHA256, SECRET.as_bytes());
     let tag = hmac::sign(&key, format!("{now}.{body}").as_bytes());
@@ -560,7 +560,7 @@ fn what_is_ready_to_paste_has_the_item_where_the_connector_looks_for_it() {
     let site = Site::signed_in(&process);
     let body = serde_json::json!({"name": "list", "kind": "webhook", "stream": "orders", "items": "data.rows"});
     assert_eq!(process.make("/api/admin/connectors", &body).status, 201);
-    let page = site.page("/sources/list");
+    let page = site.page("/connectors/list");
     for said in [
         "/api/webhook/orders/list'",
         "{&quot;data&quot;: {&quot;rows&quot;: [{&quot;id&quot;: 1, &quot;name&quot;: &quot;first&quot;}]}}",

@@ -1,4 +1,4 @@
-//! `/sources/{name}/keys/{key}/revoke` and `…/delete`: revoking and deleting an ingest key.
+//! `/connectors/{name}/keys/{key}/revoke` and `…/delete`: revoking and deleting an ingest key.
 //!
 //! **Invariant**: the page asks for confirmation first.
 
@@ -16,7 +16,7 @@ use crate::text::text;
 use catalog::IngestKey;
 use operate::Operator;
 
-/// `/sources/{name}/keys/{key}/revoke`, or `delete`
+/// `/connectors/{name}/keys/{key}/revoke`, or `delete`
 pub(super) struct EndKey(pub(super) Operator, pub(super) Ending);
 
 #[handler]

@@ -1,4 +1,4 @@
-//! `/sources/{name}/new-key`: another key of a connector; with `?tool=NAME`, a key that verifies the signatures of this
+//! `/connectors/{name}/new-key`: another key of a connector; with `?tool=NAME`, a key that verifies the signatures of this
 //! provider.
 //!
 //! **Invariant**: a connector that is defined in the configuration can have keys that were created here.
@@ -15,7 +15,7 @@ use catalog::Connector;
 use operate::Operator;
 use webhook::Preset;
 
-/// `/sources/{name}/new-key`
+/// `/connectors/{name}/new-key`
 pub(super) struct NewKey(pub(super) Operator);
 
 #[handler]

@@ -1,4 +1,4 @@
-//! `/new/source?tool=NAME`: a form for the connector of a preset.
+//! `/new/connector?tool=NAME`: a form for the connector of a preset.
 //!
 //! **Invariant**: the form has no fields for values that the preset determines.
 
@@ -86,7 +86,10 @@ fn page(operator: &Operator, preset: &'static Preset, typed: &Typed) -> FormPage
             false => format!("Connect {}", preset.title),
         },
         place: Place::Connectors,
-        content: typed.panel(Some(&format!("/new/source?tool={}", preset.name)), &fields),
+        content: typed.panel(
+            Some(&format!("/new/connector?tool={}", preset.name)),
+            &fields,
+        ),
     }
 }
 
