@@ -38,7 +38,7 @@ use committer::Committer;
 use feed::{Feed, Start};
 use observe::metrics::Metrics;
 use replica::SharedLog;
-use upkeep::Keep;
+use upkeep::{Keep, Patience};
 
 const LOG_READERS_MAX: usize = 3;
 const LANE_READERS_MAX: usize = 3;
@@ -125,6 +125,7 @@ impl Journal {
                 .hurried(),
             lane_reads: Connections::new(database.clone(), DatabaseCall::Read, LANE_READERS_MAX),
             keep: Keep {
+                patience: Patience::default(),
                 log_retention: options.log_retention,
                 log_retention_bytes: options.log_retention_bytes,
             },
@@ -185,6 +186,9 @@ impl Node {
 /// What takes longer than this without an answer is over: the connection is given up.
 const ANSWER_MAX: Duration = Duration::from_secs(10);
 
+/// The same of a start, which waits for requests under way.
+const BEGUN_WITHIN: Duration = Duration::from_mins(1);
+
 /// The answer to what nobody has to know the end of.
 async fn in_time<T>(
     asking: impl Future<Output = Result<T, DatabaseError>>,
@@ -207,13 +211,16 @@ fn thread(
 async fn begin(database: &Database, floor: Seq) -> Result<Start, DatabaseError> {
     let mut connection = database.connect().await?;
     make(database, &mut connection).await?;
-    database.arrive(&mut connection).await?;
-    upkeep::begin_life(&mut connection).await?;
-    sqlx::query("SELECT raise_above($1)")
-        .bind(floor.to_column())
-        .execute(&mut connection)
-        .await?;
-    let start = Start::at_newest(&mut connection).await?;
+    let beginning = async {
+        database.arrive(&mut connection).await?;
+        upkeep::begin_life(&mut connection).await?;
+        sqlx::query("SELECT raise_above($1)")
+            .bind(floor.to_column())
+            .execute(&mut connection)
+            .await?;
+        Start::at_newest(&mut connection).await
+    };
+    let start = within(BEGUN_WITHIN, beginning).await?;
     let _ = connection.close().await;
     Ok(start)
 }

@@ -8,8 +8,10 @@ use base::clock::Unix;
 use sqlx::{Connection as _, PgConnection};
 
 use crate::schema::format_of;
-use crate::{Database, DatabaseError, Durability};
+use crate::{Database, DatabaseError, Durability, within};
 
+/// Longest wait for all answers.
+const ANSWER_MAX: Duration = Duration::from_secs(10);
 /// PostgreSQL 14.
 const VERSION_MIN: i32 = 140_000;
 /// Clocks that differ by more are told of, and those that differ by very much keep a node from starting.
@@ -51,15 +53,20 @@ impl Database {
     /// It cannot be reached.
     pub async fn inspect(&self) -> Result<Vec<Finding>, DatabaseError> {
         let mut connection = self.connect().await?;
-        let mut found = Vec::new();
-        of_server(&mut connection, &mut found).await?;
-        if self.durability == Durability::Standby {
-            of_standby(&mut connection, &mut found).await?;
-        }
-        self.of_schema(&mut connection, &mut found).await?;
-        of_clock(&mut connection, &mut found).await?;
-        of_transactions(&mut connection, &mut found).await?;
+        let found = within(ANSWER_MAX, self.findings(&mut connection)).await?;
         let _ = connection.close().await;
+        Ok(found)
+    }
+
+    async fn findings(&self, connection: &mut PgConnection) -> Result<Vec<Finding>, DatabaseError> {
+        let mut found = Vec::new();
+        of_server(connection, &mut found).await?;
+        if self.durability == Durability::Standby {
+            of_standby(connection, &mut found).await?;
+        }
+        self.of_schema(connection, &mut found).await?;
+        of_clock(connection, &mut found).await?;
+        of_transactions(connection, &mut found).await?;
         Ok(found)
     }
 
@@ -70,7 +77,7 @@ impl Database {
     /// It cannot be reached.
     pub async fn has_standby(&self) -> Result<bool, DatabaseError> {
         let mut connection = self.connect().await?;
-        let (names, standbys) = standbys(&mut connection).await?;
+        let (names, standbys) = within(ANSWER_MAX, standbys(&mut connection)).await?;
         let _ = connection.close().await;
         Ok(!names.trim().is_empty() && standbys > 0)
     }

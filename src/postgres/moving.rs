@@ -54,7 +54,8 @@ impl MoveIn {
     /// # Errors
     /// The database's.
     pub async fn begin(database: &Database) -> Result<Target, DatabaseError> {
-        let mut connection = database.connect_to_write().await?;
+        let mut connection = database.connect().await?;
+        within(STATEMENT_MAX, database.arrive(&mut connection)).await?;
         if let Some(target) = within(STATEMENT_MAX, taken(&mut connection)).await? {
             return Ok(target);
         }

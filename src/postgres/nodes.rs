@@ -9,7 +9,10 @@ use sqlx::{Connection as _, PgConnection, Row as _};
 use uuid::Uuid;
 
 use super::inspect::{OPEN_FOR, long_transactions};
-use super::{Database, DatabaseCall, DatabaseError};
+use super::{Database, DatabaseCall, DatabaseError, within};
+
+/// Longest wait for an answer to what is no beat: of that, the caller knows how long it waits.
+const ANSWER_MAX: Duration = Duration::from_secs(10);
 
 /// What a node says of itself.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -95,10 +98,13 @@ impl NodesConnection {
     /// # Errors
     /// What each server said; there is no schema.
     pub async fn to(database: &Database) -> Result<Self, DatabaseError> {
-        let mut connection = database.connect_to_write().await?;
-        let process = sqlx::query_scalar("SELECT pg_backend_pid()")
-            .fetch_one(&mut connection)
-            .await?;
+        let mut connection = database.connect().await?;
+        let beginning = async {
+            database.arrive(&mut connection).await?;
+            let process = sqlx::query_scalar("SELECT pg_backend_pid()");
+            Ok(process.fetch_one(&mut connection).await?)
+        };
+        let process = within(ANSWER_MAX, beginning).await?;
         Ok(Self {
             connection,
             database: database.clone(),
@@ -133,7 +139,7 @@ impl NodesConnection {
     /// # Errors
     /// The database's.
     pub async fn named(&mut self, name: &str, node: Uuid) -> Result<Vec<NamedNode>, DatabaseError> {
-        named(&mut self.connection, name, node).await
+        within(ANSWER_MAX, named(&mut self.connection, name, node)).await
     }
 
     /// Takes a name, and says what the node is; none: other nodes than the dead ones have it.

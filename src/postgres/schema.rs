@@ -29,6 +29,9 @@ const PARTS: [&str; 4] = [
     include_str!("asks.sql"),
 ];
 
+/// Longest wait for the tables, which another node may be making.
+const MADE_WITHIN: Duration = Duration::from_mins(5);
+
 /// A node that was killed can have locks until its server has noticed.
 const DROP_MAX: Duration = Duration::from_mins(1);
 
@@ -61,15 +64,18 @@ pub(super) async fn make_with(
     connection: &mut PgConnection,
     steps: &[&str],
 ) -> Result<Made, DatabaseError> {
-    let mut transaction = connection.begin().await?;
-    let made = make_in(&mut transaction, database.schema(), steps).await;
-    // Others wait for its end, and this connection may not be used again for long.
-    match &made {
-        Ok(Made::Now | Made::Upgraded) => transaction.commit().await?,
-        Ok(Made::Before) => transaction.rollback().await?,
-        Err(_) => _ = transaction.rollback().await,
-    }
-    made
+    let making = async {
+        let mut transaction = connection.begin().await?;
+        let made = make_in(&mut transaction, database.schema(), steps).await;
+        // Others wait for its end, and this connection may not be used again for long.
+        match &made {
+            Ok(Made::Now | Made::Upgraded) => transaction.commit().await?,
+            Ok(Made::Before) => transaction.rollback().await?,
+            Err(_) => _ = transaction.rollback().await,
+        }
+        made
+    };
+    within(MADE_WITHIN, making).await
 }
 
 /// The same in a transaction.

@@ -1,17 +1,20 @@
 //! What happens beside requests: time lived goes on, generations begin and go, refused bodies are given up.
 //!
-//! Every node does it; what one alone may do is done by whoever gets the lock.
+//! Every node does it; what one alone may do is done by whoever gets the lock. A node that is gone in the middle of it keeps
+//! neither itself nor the others from it: each answer is waited for with a limit, and the server ends a session that is idle.
 //!
 //! **Invariant**: a generation goes as a whole, and only when nothing in it is needed: payloads when every sink has them,
 //! claims when the youngest has run out, log entries when all are too old and their payloads are gone.
 
 use std::time::Duration;
 
+use sqlx::postgres::{PgArguments, Postgres};
+use sqlx::query::Query;
 use sqlx::{AssertSqlSafe, Connection as _, PgConnection};
 use tokio::sync::watch;
 
 use super::{Node, in_time};
-use ::postgres::DatabaseError;
+use ::postgres::{DatabaseError, within};
 use base::clock::{self, Lived, Unix};
 
 const BEAT: Duration = Duration::from_secs(1);
@@ -41,9 +44,31 @@ const LIVES_KEPT: Duration = Duration::from_hours(30);
 const ASIDE_MAX: i64 = 10_000;
 const ASIDE_BYTES_MAX: i64 = 64 << 20;
 
+/// A session that has the lock and sends nothing for so long is one whose node is frozen or gone: the server ends it.
+const IDLE_MAX: &str = "SET idle_session_timeout = '1min'";
+
+/// How long upkeep waits for an answer. Nobody waits for upkeep; a host that is gone without a word never answers.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Patience {
+    /// Of statements that read or delete rows, or make tables.
+    pub(super) rows: Duration,
+    /// Of those that wait until nobody reads a table any more.
+    pub(super) tables: Duration,
+}
+
+impl Default for Patience {
+    fn default() -> Self {
+        Self {
+            rows: Duration::from_mins(1),
+            tables: Duration::from_mins(10),
+        }
+    }
+}
+
 /// What upkeep goes by.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Keep {
+    pub(super) patience: Patience,
     pub(super) log_retention: Duration,
     pub(super) log_retention_bytes: u64,
 }
@@ -65,11 +90,17 @@ impl Node {
         }
     }
 
-    /// Keeps the database up until it is stopped. What is begun may take as long as it takes.
+    /// Keeps the database up until it is stopped.
     pub(super) async fn keep_up(&self, mut stop: watch::Receiver<bool>) {
         let mut slot = None;
         loop {
-            let upkeep = async { self.upkeep(self.connection(&mut slot).await?).await };
+            let upkeep = async {
+                let connection = match &mut slot {
+                    Some(connection) => connection,
+                    none => none.insert(self.connect_for_upkeep().await?),
+                };
+                self.upkeep(connection).await
+            };
             let done = tokio::select! {
                 done = upkeep => done,
                 _ = stop.wait_for(|stop| *stop) => return,
@@ -95,52 +126,70 @@ impl Node {
         })
     }
 
-    async fn upkeep(&self, connection: &mut PgConnection) -> Result<(), DatabaseError> {
-        let is_mine: bool = sqlx::query_scalar("SELECT pg_try_advisory_lock(1212, 2)")
-            .fetch_one(&mut *connection)
-            .await?;
+    /// A connection whose lock does not outlive its node for long.
+    pub(super) async fn connect_for_upkeep(&self) -> Result<PgConnection, DatabaseError> {
+        let mut connection = self.database.connect().await?;
+        in_time(async { Ok(sqlx::query(IDLE_MAX).execute(&mut connection).await?) }).await?;
+        Ok(connection)
+    }
+
+    /// Does what there is to do, unless another node does. After an error the connection is of no use: with it the lock goes.
+    pub(super) async fn upkeep(&self, connection: &mut PgConnection) -> Result<(), DatabaseError> {
+        let locking = sqlx::query_scalar("SELECT pg_try_advisory_lock(1212, 2)");
+        let locking = async { Ok(locking.fetch_one(&mut *connection).await?) };
+        let is_mine: bool = in_time(locking).await?;
         if !is_mine {
             return Ok(());
         }
-        let done = self.upkeep_alone(connection).await;
-        sqlx::query("SELECT pg_advisory_unlock(1212, 2)")
-            .execute(&mut *connection)
-            .await?;
-        done
+        self.upkeep_alone(connection).await?;
+        let unlock = sqlx::query("SELECT pg_advisory_unlock(1212, 2)");
+        in_time(async { Ok(unlock.execute(&mut *connection).await?) }).await?;
+        Ok(())
     }
 
     async fn upkeep_alone(&self, connection: &mut PgConnection) -> Result<(), DatabaseError> {
-        let (g, began): (i32, i64) =
-            sqlx::query_as("SELECT c.g, n.lived_ms FROM cluster c JOIN generations n USING (g)")
-                .fetch_one(&mut *connection)
-                .await?;
+        let sql = "SELECT c.g, n.lived_ms FROM cluster c JOIN generations n USING (g)";
+        let asking = async { Ok(sqlx::query_as(sql).fetch_one(&mut *connection).await?) };
+        let (g, began): (i32, i64) = in_time(asking).await?;
         // Ahead of its turn: making a table takes a moment, and nobody should wait for it.
-        sqlx::query("CALL shelf($1)")
-            .bind(g + 2)
-            .execute(&mut *connection)
-            .await?;
+        let shelf = sqlx::query("CALL shelf($1)").bind(g + 2);
+        self.run(connection, shelf).await?;
         let now = Lived::now();
         if now >= Lived::from_column(began) + GENERATION {
-            sqlx::query("SELECT turn($1)")
-                .bind(g)
-                .execute(&mut *connection)
-                .await?;
+            let turn = sqlx::query("SELECT turn($1)").bind(g);
+            self.run(connection, turn).await?;
         }
         self.drop_generations(connection, now).await?;
         self.give_up_bodies(connection, now).await?;
         let sql = "DELETE FROM quarantine WHERE seq <= $1 AND seq <= (
                  SELECT max(seq) FROM (SELECT seq, row_number() OVER newest AS number, sum(octet_length(items)) OVER newest AS bytes
                      FROM quarantine WINDOW newest AS (ORDER BY seq DESC)) AS aside WHERE number > $2 OR bytes > $3)";
-        sqlx::query(sql)
+        let aside = sqlx::query(sql)
             .bind(self.shared.released().to_column())
             .bind(ASIDE_MAX)
-            .bind(ASIDE_BYTES_MAX)
-            .execute(&mut *connection)
-            .await?;
-        sqlx::query("DELETE FROM writers WHERE lived_ms < $1")
-            .bind((now - LIVES_KEPT).to_column())
-            .execute(connection)
-            .await?;
+            .bind(ASIDE_BYTES_MAX);
+        self.run(connection, aside).await?;
+        let lives = sqlx::query("DELETE FROM writers WHERE lived_ms < $1")
+            .bind((now - LIVES_KEPT).to_column());
+        self.run(connection, lives).await?;
+        Ok(())
+    }
+
+    /// Runs a statement that waits for nobody who reads; how many rows it changed.
+    async fn run(
+        &self,
+        connection: &mut PgConnection,
+        statement: Query<'_, Postgres, PgArguments>,
+    ) -> Result<u64, DatabaseError> {
+        let running = async { Ok(statement.execute(connection).await?.rows_affected()) };
+        within(self.keep.patience.rows, running).await
+    }
+
+    /// The same of one that waits until nobody reads the table.
+    async fn alter(&self, connection: &mut PgConnection, sql: String) -> Result<(), DatabaseError> {
+        let statement = sqlx::query(AssertSqlSafe(sql)).persistent(false);
+        let altering = async { Ok(statement.execute(connection).await?) };
+        within(self.keep.patience.tables, altering).await?;
         Ok(())
     }
 
@@ -150,43 +199,36 @@ impl Node {
         connection: &mut PgConnection,
         now: Lived,
     ) -> Result<(), DatabaseError> {
-        let tables: Vec<String> = sqlx::query_scalar(OVER)
+        let over = sqlx::query_scalar(OVER)
             .bind(self.shared.released().to_column())
             .bind((now - CLAIMS_HELD).to_column())
             .bind((now - self.keep.log_retention).to_column())
             .bind(i64::try_from(self.keep.log_retention_bytes).unwrap_or(i64::MAX))
-            .bind(i64::try_from(ENTRIES_HELD.as_millis()).unwrap_or(i64::MAX))
-            .fetch_all(&mut *connection)
-            .await?;
+            .bind(i64::try_from(ENTRIES_HELD.as_millis()).unwrap_or(i64::MAX));
+        let asking = async { Ok(over.fetch_all(&mut *connection).await?) };
+        let tables: Vec<String> = within(self.keep.patience.rows, asking).await?;
         for table in tables {
             let parent = table.split('_').next().unwrap_or_default();
-            let pending: Option<bool> = sqlx::query_scalar(
+            let state = sqlx::query_scalar(
                 "SELECT inhdetachpending FROM pg_inherits WHERE inhrelid = to_regclass($1)",
-            )
-            .bind(&table)
-            .fetch_optional(&mut *connection)
-            .await?;
+            );
+            let asking = state.bind(&table).fetch_optional(&mut *connection);
+            let pending: Option<bool> = in_time(async { Ok(asking.await?) }).await?;
             if let Some(pending) = pending {
                 // So that nobody who reads waits; what was cut off in the middle is finished.
                 let how = if pending { "FINALIZE" } else { "CONCURRENTLY" };
                 let detach = format!("ALTER TABLE {parent} DETACH PARTITION {table} {how}");
-                sqlx::query(AssertSqlSafe(detach))
-                    .persistent(false)
-                    .execute(&mut *connection)
-                    .await?;
+                self.alter(connection, detach).await?;
             }
-            sqlx::query(AssertSqlSafe(format!("DROP TABLE {table}")))
-                .persistent(false)
-                .execute(&mut *connection)
+            self.alter(connection, format!("DROP TABLE {table}"))
                 .await?;
         }
         // The newest that went stays: its end is where the oldest begins.
-        sqlx::query(
+        let ended = sqlx::query(
             "DELETE FROM generations n WHERE to_regclass('requests_' || n.g) IS NULL AND to_regclass('claims_' || n.g) IS NULL
                  AND to_regclass('payloads_' || n.g) IS NULL AND to_regclass('log_' || n.g) IS NULL",
-        )
-        .execute(connection)
-        .await?;
+        );
+        self.run(connection, ended).await?;
         Ok(())
     }
 
@@ -200,10 +242,9 @@ impl Node {
         let Some(retention) = self.shared.bodies() else {
             return Ok(());
         };
-        sqlx::query("DELETE FROM bodies WHERE lived_ms <= $1")
-            .bind((now - retention.age_max).to_column())
-            .execute(&mut *connection)
-            .await?;
+        let old = sqlx::query("DELETE FROM bodies WHERE lived_ms <= $1")
+            .bind((now - retention.age_max).to_column());
+        self.run(connection, old).await?;
         let bytes_max = i64::try_from(retention.bytes_max).unwrap_or(i64::MAX);
         loop {
             let sql = "WITH held AS (SELECT connector, sum(bytes)::bigint AS bytes FROM bodies GROUP BY connector),
@@ -211,11 +252,8 @@ impl Node {
                      oldest AS (SELECT b.seq, sum(b.bytes) OVER (ORDER BY b.seq) - b.bytes AS before, m.over
                          FROM bodies b JOIN most m USING (connector) ORDER BY b.seq LIMIT 16)
                  DELETE FROM bodies WHERE seq IN (SELECT seq FROM oldest WHERE over > 0 AND before < over)";
-            let gone = sqlx::query(sql)
-                .bind(bytes_max)
-                .execute(&mut *connection)
-                .await?;
-            if gone.rows_affected() == 0 {
+            let most = sqlx::query(sql).bind(bytes_max);
+            if self.run(connection, most).await? == 0 {
                 return Ok(());
             }
         }

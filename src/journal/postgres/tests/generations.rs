@@ -136,3 +136,64 @@ async fn bodies_of_the_connector_that_has_most_are_given_up_first() {
     assert_eq!(kept, [false, true, false, false, true]);
     journal.close().await;
 }
+
+/// The same node, whose upkeep waits for nothing.
+fn impatient(node: &Node) -> Node {
+    let at_once = Duration::from_millis(300);
+    let reads = |call| Connections::new(node.database.clone(), call, 1);
+    Node {
+        shared: Arc::clone(&node.shared),
+        feed: Arc::clone(&node.feed),
+        database: node.database.clone(),
+        id: node.id,
+        log_reads: reads(DatabaseCall::Log),
+        lane_reads: reads(DatabaseCall::Read),
+        keep: Keep {
+            patience: Patience {
+                rows: at_once,
+                tables: at_once,
+            },
+            ..node.keep
+        },
+        stop: watch::Sender::new(false),
+        threads: Mutex::default(),
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn upkeep_that_gets_no_answer_ends_and_keeps_nobody_else_from_it() {
+    let Some(server) = Postgres::start("upkeep_that_gets_no_answer_ends") else {
+        return;
+    };
+    let journal = open(&server.url()).await;
+    let node = impatient(node(&journal));
+    let connect = async || node.connect_for_upkeep().await.expect("it connects");
+    let mut idle = connect().await;
+    let idle_max = sqlx::query_scalar::<_, String>("SHOW idle_session_timeout");
+    let idle_max = idle_max.fetch_one(&mut idle).await.expect("a setting");
+    assert_eq!(idle_max, "1min", "the lock of a frozen node");
+    let lives = || server.query("SELECT count(*) FROM headgate.writers WHERE name = 'gone'");
+    // The journal itself may do it at the same time.
+    loop {
+        let mut holds = node.database.connect().await.expect("it connects");
+        let lock = "BEGIN; LOCK TABLE quarantine IN EXCLUSIVE MODE; \
+                    INSERT INTO writers (node, lived_ms, name) VALUES (gen_random_uuid(), -1000000000000, 'gone')";
+        let held = sqlx::raw_sql(lock).execute(&mut holds).await;
+        held.expect("it is held");
+        let kept_up = node.upkeep(&mut connect().await).await;
+        let ended = sqlx::raw_sql("COMMIT").execute(&mut holds).await;
+        ended.expect("nobody holds it any more");
+        match kept_up {
+            Err(DatabaseError::Away(_)) => break,
+            Ok(()) => tokio::time::sleep(Duration::from_millis(50)).await,
+            Err(error) => panic!("{error}"),
+        }
+    }
+    // The server lets go of the lock when it sees that the connection is closed.
+    while lives() != "0" {
+        let kept_up = node.upkeep(&mut connect().await).await;
+        kept_up.expect("it is kept up");
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
+    journal.close().await;
+}
