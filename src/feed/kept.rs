@@ -28,17 +28,20 @@ const PAUSE_FACTOR: u32 = 20;
 #[derive(Debug)]
 pub(super) struct Body {
     pub(super) bytes: Bytes,
-    /// The entity tag, a digest of the bytes.
+    /// A digest of the bytes, as an entity tag.
     pub(super) tag: String,
+    /// Number of a change of the stream behind which nothing is included; only in a cluster.
+    pub(super) through: ChangeSeq,
     /// Rows that match the query, before limit and offset.
     pub(super) total: usize,
 }
 
 impl Body {
-    pub(super) fn new(text: String, total: usize) -> Self {
+    pub(super) fn new(text: String, total: usize, through: ChangeSeq) -> Self {
         let digest = KeyHash::of(&text).to_string();
         Self {
             tag: format!("\"{}\"", &digest[..32]),
+            through,
             bytes: text.into(),
             total,
         }
@@ -90,11 +93,13 @@ impl Kept {
 }
 
 impl Feeds {
-    /// Returns the body of a query: the cached one, or the result of `build`.
+    /// Returns the body of a query: the cached one, or the result of `build`. It includes the change `known` of any stream,
+    /// which the pool has.
     pub(super) async fn body<F>(
         &self,
         pool: &Pool,
         (stream, query): (&Arc<str>, &Query),
+        known: ChangeSeq,
         build: impl FnOnce() -> F,
     ) -> Result<Outcome, PoolError>
     where
@@ -107,7 +112,9 @@ impl Feeds {
         let head = pool.position().seq;
         if let Some(kept) = &*kept
             && (kept.head == head
-                || (kept.is_too_young() && !pool.has_acted_since(stream, kept.head)))
+                || (kept.is_too_young()
+                    && kept.head >= known
+                    && !pool.has_acted_since(stream, kept.head)))
         {
             return Ok(kept.outcome.clone());
         }

@@ -3,7 +3,8 @@
 //! The query determines the table. `table` has the columns, the rows and the writers of the formats.
 //!
 //! **Invariant**: while nothing has changed, the same URL returns the same bytes and the same entity tag. There is no
-//! `Last-Modified`, because two changes within a second would have the same time.
+//! `Last-Modified`, because two changes within a second would have the same time. In a cluster, the tag of a key without
+//! limits also has a position: no node answers it with an older state.
 #![deny(unsafe_code)]
 
 pub mod export;
@@ -19,13 +20,15 @@ use salvo_core::http::{Method, ResBody, StatusCode};
 use salvo_core::{Request, Response};
 use salvo_oapi::endpoint;
 
+use base::order::ChangeSeq;
+use catalog::Reader;
 use http::error::ApiError;
 use http::items::sending;
 use http::reader::{self, Readers};
 use http::tag;
 use kept::{Body, Outcome};
 use observe::metrics::Metrics;
-use pool::PoolError;
+use pool::{PoolError, Position};
 use table::{QueryError, body, columns, fields, find};
 
 pub use kept::Feeds;
@@ -99,7 +102,7 @@ pub struct GetFeed {
         (status_code = 403, description = "The page's origin is not allowed."),
         (status_code = 404, description = "The key does not read such a stream, or there is no such format."),
         (status_code = 429, description = "The key has exceeded its rate of feeds."),
-        (status_code = 503, description = "The limit of responses in progress is reached."),
+        (status_code = 503, description = "The limit of responses in progress is reached. On a node of a cluster also: its copy does not have the state that `If-None-Match` names."),
     ),
 )]
 impl GetFeed {
@@ -137,13 +140,18 @@ impl GetFeed {
             ApiError::wait(seconds, message)
         })?;
         let query = query_of(format, req)?.within(reader.limits());
-        let body = self.body(stream, query).await?;
+        let known = self.readers.newest_known(&reader, req.headers());
+        if let Some(seq) = known {
+            // On the heap: the others are not to be as large.
+            Box::pin(self.readers.reach(seq)).await?;
+        }
+        let body = self.body(stream, query, known.unwrap_or_default()).await?;
         let body = body.map_err(|sentence| ApiError::invalid(&*sentence))?;
         self.readers.note_poll(req, &reader);
         let headers = res.headers_mut();
         headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-cache"));
         headers.insert(X_TOTAL_COUNT, HeaderValue::from(body.total));
-        if tag::is_known(&body.tag, req, res) {
+        if self.is_known(&reader, &body, req, res) {
             return Ok(());
         }
         let headers = res.headers_mut();
@@ -161,10 +169,42 @@ impl GetFeed {
         Ok(())
     }
 
-    async fn body(&self, stream: &Arc<str>, query: Query) -> Result<Outcome, ApiError> {
+    /// Sets the entity tag; answers 304 if the client has these bytes, whether or not the stream has changed since. Returns
+    /// whether it did.
+    fn is_known(&self, reader: &Reader, body: &Body, req: &Request, res: &mut Response) -> bool {
+        let pool = &self.readers.pool;
+        // Where the limits of a key hide items, a position would reveal that they change.
+        if !pool.is_logged() || reader.limits().is_some() {
+            return tag::is_known(&body.tag, req, res);
+        }
+        let digest = body.tag.trim_matches('"');
+        let position = Position {
+            seq: body.through,
+            epoch: reader.epoch(pool.position().epoch),
+        };
+        let is_tag = tag::is_known(&format!("\"{digest}-{position}\""), req, res);
+        let bytes_of = |tag: &str| {
+            tag.split_once('-')
+                .is_some_and(|(bytes, _)| bytes == digest)
+        };
+        let is_known = is_tag || tag::named(req.headers()).any(bytes_of);
+        if is_known {
+            res.status_code(StatusCode::NOT_MODIFIED);
+        }
+        is_known
+    }
+
+    /// The body of a query, which includes this change of any stream.
+    async fn body(
+        &self,
+        stream: &Arc<str>,
+        query: Query,
+        known: ChangeSeq,
+    ) -> Result<Outcome, ApiError> {
         let build = || self.build(Arc::clone(stream), query.clone());
         let pool = &self.readers.pool;
-        Ok(self.feeds.body(pool, (stream, &query), build).await?)
+        let body = self.feeds.body(pool, (stream, &query), known, build);
+        Ok(body.await?)
     }
 
     async fn build(
@@ -183,10 +223,15 @@ impl GetFeed {
             Ok(found) => found,
             Err(sentence) => return Ok(Err(sentence)),
         };
+        // Behind everything that was read: another node may show less.
+        let through = match pool.is_logged() {
+            true => pool.last_change(&stream).await?,
+            false => ChangeSeq::MIN,
+        };
         let write = move || {
             let columns = columns(&query, fields);
             let text = body(&query, &stream, &columns, &found)?;
-            Ok(Body::new(text, found.total))
+            Ok(Body::new(text, found.total, through))
         };
         let written = tokio::task::spawn_blocking(write).await;
         Ok(written

@@ -98,6 +98,7 @@ pub struct ListItems(pub Readers);
         (status_code = 400, description = "A parameter is unknown or invalid."),
         (status_code = 403, description = "The page's origin is not allowed."),
         (status_code = 404, description = "The key does not read such a stream."),
+        (status_code = 503, description = "The limit of responses in progress is reached. On a node of a cluster also: its copy does not have the state that `If-None-Match` names."),
     ),
 )]
 impl ListItems {
@@ -108,6 +109,7 @@ impl ListItems {
         let limit = envelope::limit(req, LIMIT_DEFAULT, LIMIT_MAX)?;
         let flat = envelope::flag(req, "flat", true)?;
         let after = req.query::<String>("cursor");
+        wait_for_known(&self.0, &reader, req).await?;
         let pool = &self.0.pool;
         let seq = pool.last_change(&stream).await?;
         if is_known(&self.0, &reader, seq, req, res) {
@@ -143,6 +145,7 @@ pub struct GetItem(pub Readers);
         (status_code = 304, description = "The item has not changed."),
         (status_code = 403, description = "The page's origin is not allowed."),
         (status_code = 404, description = "No such item, or the key does not read such a stream."),
+        (status_code = 503, description = "The limit of responses in progress is reached. On a node of a cluster also: its copy does not have the state that `If-None-Match` names."),
     ),
 )]
 impl GetItem {
@@ -150,6 +153,7 @@ impl GetItem {
         let (reader, stream) = readable_stream(&self.0, req)?;
         let flat = envelope::flag(req, "flat", true)?;
         let key = req.param::<String>("key").unwrap_or_default();
+        wait_for_known(&self.0, &reader, req).await?;
         let item = self.0.pool.item(&stream, &key).await?;
         let filter = ItemFilter::default().within(reader.limits());
         let item = item.and_then(|item| item.seen(&stream, &filter));
@@ -208,6 +212,15 @@ fn readable_stream(
     let name = req.param::<String>("stream").unwrap_or_default();
     reader.stream(&name).ok_or_else(reader::no_stream)?;
     Ok((reader, name))
+}
+
+/// Waits until this node has the state of the client's tags.
+async fn wait_for_known(readers: &Readers, reader: &Reader, req: &Request) -> Result<(), ApiError> {
+    match readers.newest_known(reader, req.headers()) {
+        // On the heap: the others are not to be as large.
+        Some(seq) => Box::pin(readers.reach(seq)).await,
+        None => Ok(()),
+    }
 }
 
 /// Sets the entity tag, and requires revalidation. Answers 304 if the client has the current version; returns whether

@@ -10,6 +10,7 @@ pub mod access;
 pub mod acts;
 mod admission;
 pub mod asset;
+mod behind;
 pub mod body;
 pub mod connections;
 pub mod database_wait;

@@ -5,6 +5,7 @@
 //! **Invariant**: a 304 response is sent only if the client named the tag of the current content.
 
 use salvo_core::http::StatusCode;
+use salvo_core::http::header::{HeaderMap, IF_NONE_MATCH};
 use salvo_core::http::headers::{ETag, HeaderMapExt as _, IfNoneMatch};
 use salvo_core::{Request, Response};
 
@@ -22,9 +23,18 @@ pub fn is_known(tag: &str, req: &Request, res: &mut Response) -> bool {
     known
 }
 
+/// The tags of the content that the client has, without their quotes. Tags of this daemon have no comma.
+pub fn named(headers: &HeaderMap) -> impl Iterator<Item = &str> {
+    let lines = headers.get_all(IF_NONE_MATCH).iter();
+    let tags = lines.filter_map(|line| line.to_str().ok());
+    let tags = tags.flat_map(|line| line.split(',')).map(str::trim);
+    let tags = tags.map(|tag| tag.strip_prefix("W/").unwrap_or(tag));
+    tags.filter_map(|tag| tag.strip_prefix('"')?.strip_suffix('"'))
+}
+
 #[cfg(test)]
 mod tests {
-    use salvo_core::http::header::{ETAG, HeaderValue, IF_NONE_MATCH};
+    use salvo_core::http::header::{ETAG, HeaderValue};
 
     use super::*;
 
@@ -58,5 +68,15 @@ mod tests {
             let status = known.then_some(StatusCode::NOT_MODIFIED);
             assert_eq!(res.status_code, status, "{lines:?}");
         }
+    }
+
+    #[test]
+    fn the_tags_of_a_request_are_listed_without_their_quotes() {
+        let mut headers = HeaderMap::new();
+        for line in ["\"1:2\" , W/\"ab-3:4\"", "*", "5:6", "W/\"\"", "\""] {
+            headers.append(IF_NONE_MATCH, HeaderValue::from_static(line));
+        }
+        let tags: Vec<&str> = named(&headers).collect();
+        assert_eq!(tags, ["1:2", "ab-3:4", ""]);
     }
 }

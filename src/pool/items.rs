@@ -90,6 +90,11 @@ impl Pool {
         }
     }
 
+    /// Whether this is the copy of a node: others change it, too.
+    pub fn is_logged(&self) -> bool {
+        self.is_logged
+    }
+
     /// Whether everything that changed after the position can still be told.
     pub fn reaches_back_to(&self, position: Position) -> bool {
         self.resumes_from(position) && position.seq <= self.changes.head()

@@ -17,6 +17,7 @@ mod limits;
 mod load;
 mod moving;
 mod pages;
+mod polls;
 mod repeats;
 mod revokes;
 mod same;

@@ -207,8 +207,11 @@ async fn a_tag_stands_for_bytes_and_head_for_get() {
             let tag = get.header("etag").expect("a tag").to_owned();
             let bytes = seen.entry(tag.clone()).or_insert_with(|| get.body.clone());
             assert_eq!(*bytes, get.body, "{query}: one tag, two bodies");
-            let known = tags.entry(get.body.clone()).or_insert_with(|| tag.clone());
-            assert_eq!(*known, tag, "{query}: one body, two tags");
+            // In a cluster, a position is behind the digest.
+            let digest = tag.split('-').next().expect("a digest").replace('"', "");
+            let known = tags.entry(get.body.clone());
+            let known = known.or_insert_with(|| digest.clone());
+            assert_eq!(*known, digest, "{query}: one body, two digests");
             let again = [("If-None-Match", &*format!("\"other\", W/{tag}"))];
             let head = screen.call(Method::HEAD, &path, &[], "").await;
             if head.header("etag") == Some(&tag) {
