@@ -13,7 +13,7 @@ use catalog::{AuditEntry, AuditFilter, ChainHead, ResourceKind, Verified, action
 use http::envelope::{self, Listing, Success};
 use http::error::ApiError;
 use operate::Operator;
-use wire::{AuditData, ChainMismatchData, MarkData, VerifiedData};
+use wire::{AuditData, ChainHeadData, ChainMismatchData, VerifiedData};
 
 /// Longer is no name, and nobody is called.
 const TEXT_CHARS_MAX: usize = 256;
@@ -51,7 +51,7 @@ struct ListAudit(Operator);
 #[endpoint(
     operation_id = "list_audit",
     parameters(
-        ("action" = Option<String>, Query, description = "Only entries with this action. `send_again` is the name of `resend` in version 0.1; each finds both."),
+        ("action" = Option<String>, Query, description = "Only entries with this action. In version 0.1, `resend` was `send_again` and `end_retries` was `give_up`; either name finds both."),
         ("kind" = Option<String>, Query, description = "Only entries about this kind of resource."),
         ("name" = Option<String>, Query, description = "Only entries about resources with this name, or of the connector with this name. At most 256 characters."),
         ("who" = Option<String>, Query, description = "Only entries of this actor: `who` of an entry, or the name at its end. `night-shift` matches `token night-shift` and `page of token night-shift`. At most 256 characters."),
@@ -108,26 +108,29 @@ fn text(req: &mut Request, name: &str) -> Result<Option<String>, ApiError> {
     }
 }
 
-fn mark_data(mark: ChainHead) -> MarkData {
-    MarkData {
-        id: mark.id.to_string(),
-        at: clock::rfc3339(mark.at),
-        digest: mark.digest.to_string(),
+fn chain_head_data(head: ChainHead) -> ChainHeadData {
+    ChainHeadData {
+        id: head.id.to_string(),
+        at: clock::rfc3339(head.at),
+        digest: head.digest.to_string(),
     }
 }
 
 /// What was found when an audit log was read, of a daemon or of a file.
 pub fn verified_data(verified: Verified) -> VerifiedData {
+    let mismatch = verified.mismatch.as_ref();
+    let mismatch = mismatch.map(|mismatch| ChainMismatchData {
+        id: mismatch.id.to_string(),
+        at: mismatch.at.map(clock::rfc3339),
+        reason: mismatch.reason.clone(),
+    });
     VerifiedData {
         good: verified.is_good(),
         entries: verified.entries,
-        oldest: verified.oldest.map(mark_data),
-        newest: verified.newest.map(mark_data),
-        misfit: verified.mismatch.map(|mismatch| ChainMismatchData {
-            id: mismatch.id.to_string(),
-            at: mismatch.at.map(clock::rfc3339),
-            reason: mismatch.reason,
-        }),
+        oldest: verified.oldest.map(chain_head_data),
+        newest: verified.newest.map(chain_head_data),
+        old_mismatch: mismatch.clone(),
+        mismatch,
         expected: verified.expected,
     }
 }

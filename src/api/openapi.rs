@@ -98,11 +98,20 @@ struct OldPath {
 }
 
 /// Removed in version 0.3.
-const OLD_PATHS: [OldPath; 1] = [OldPath {
-    path: "/api/admin/requests/{request_id}/send-again",
-    operation_id: "send_request_again",
-    now: "/api/admin/requests/{request_id}/resend",
-}];
+const OLD_PATHS: [OldPath; 2] = [
+    OldPath {
+        path: "/api/admin/requests/{request_id}/send-again",
+        operation_id: "send_request_again",
+        now: "/api/admin/requests/{request_id}/resend",
+    },
+    OldPath {
+        path: "/api/admin/sinks/{name}/retries/give-up",
+        operation_id: "give_up_retries",
+        now: "/api/admin/sinks/{name}/retries/end",
+    },
+];
+/// How the descriptions of paths and fields of version 0.1 begin.
+const DEPRECATED: &str = "Deprecated: ";
 
 const fn named(path: &'static str, missing: &'static str, declarable: bool) -> Named {
     Named {
@@ -191,20 +200,40 @@ fn document(
     }
 }
 
-/// Marks the paths of version 0.1. Each has the operation of the path of today, whose id would be there twice otherwise.
+/// Marks what version 0.1 had under another name. An old path has the operation of the path of today, whose id
+/// would be there twice otherwise.
 fn deprecate(document: &mut Value) {
     for old in &OLD_PATHS {
         let operations = document["paths"].get_mut(old.path);
         let operations = operations.and_then(Value::as_object_mut);
         for (method, operation) in operations.into_iter().flatten() {
             let use_now = format!(
-                "Deprecated: use `{} {}`. Version 0.3 removes this path.",
+                "{DEPRECATED}use `{} {}`. Version 0.3 removes this path.",
                 method.to_uppercase(),
                 old.now
             );
             operation["operationId"] = json!(old.operation_id);
             operation["description"] = json!(use_now);
             operation["deprecated"] = json!(true);
+        }
+    }
+    deprecate_fields(&mut document["components"]["schemas"]);
+}
+
+/// Marks the fields that say in their description that they are deprecated.
+fn deprecate_fields(schemas: &mut Value) {
+    let schemas = schemas.as_object_mut().into_iter().flatten();
+    let fields = schemas.filter_map(|(_, schema)| schema.get_mut("properties")?.as_object_mut());
+    for (_, field) in fields.flatten() {
+        // Next to a reference, the description is a part of its own.
+        let parts = field["allOf"].as_array().into_iter().flatten();
+        let is_old = |part: &Value| {
+            let said = part["description"].as_str();
+            said.is_some_and(|said| said.starts_with(DEPRECATED))
+        };
+        let is_deprecated = parts.chain([&*field]).any(is_old);
+        if is_deprecated {
+            field["deprecated"] = json!(true);
         }
     }
 }

@@ -1,4 +1,4 @@
-//! Batches that wait for another attempt: which they are, trying them now, and giving them up.
+//! Batches that wait for another attempt: which they are, retrying them now, and ending their retries.
 //!
 //! **Invariant**: an answer comes after the change is in the pool and in the audit log, and says how much was changed.
 
@@ -12,7 +12,7 @@ use delivery::{GivenUp, Waiting};
 use http::envelope::{self, Listing, Success};
 use http::error::ApiError;
 use operate::Operator;
-use wire::{GivenUpData, RetriedData, RetryData};
+use wire::{EndedRetriesData, RetriedData, RetryData};
 
 /// What can be done with the batches of a sink that wait.
 pub(super) fn routes(operator: &Operator) -> Router {
@@ -23,8 +23,10 @@ pub(super) fn routes(operator: &Operator) -> Router {
         .push(
             Router::with_path("retries")
                 .get(ListRetries(p()))
-                .push(Router::with_path("give-up").post(GiveUpRetries(p())))
-                .push(Router::with_path("{id}").delete(GiveUpRetry(p()))),
+                .push(Router::with_path("end").post(EndRetries(p())))
+                // The path of version 0.1, which the OpenAPI document has as deprecated.
+                .push(Router::with_path("give-up").post(EndRetries(p())))
+                .push(Router::with_path("{id}").delete(EndRetry(p()))),
         )
 }
 
@@ -48,10 +50,11 @@ fn retry_data(waiting: Waiting) -> RetryData {
     }
 }
 
-fn given_up_data(given_up: GivenUp) -> GivenUpData {
-    GivenUpData {
-        given_up: given_up.retries,
-        dead_letters: given_up.items,
+fn ended_data(ended: GivenUp) -> EndedRetriesData {
+    EndedRetriesData {
+        ended: ended.retries,
+        old_ended: ended.retries,
+        dead_letters: ended.items,
     }
 }
 
@@ -78,7 +81,7 @@ impl ListRetries {
     }
 }
 
-struct GiveUpRetry(Operator);
+struct EndRetry(Operator);
 
 /// End the retries of a batch.
 ///
@@ -86,42 +89,42 @@ struct GiveUpRetry(Operator);
 /// the batch that waited behind it. If an attempt is in progress, its changes to the data pool are discarded, but the
 /// receiver may already have the items.
 #[endpoint(
-    operation_id = "give_up_retry",
+    operation_id = "end_retry",
     parameters(
         ("name" = String, Path, description = "Name of the sink."),
         ("id" = u64, Path, description = "Its id."),
     ),
     responses(
-        (status_code = 200, body = Success<GivenUpData>, description = "Its items are dead letters."),
+        (status_code = 200, body = Success<EndedRetriesData>, description = "Its items are dead letters."),
         (status_code = 404, description = "No such sink, or no such batch: it may have been delivered."),
     ),
 )]
-impl GiveUpRetry {
-    async fn handle(&self, req: &mut Request) -> Result<Success<GivenUpData>, ApiError> {
+impl EndRetry {
+    async fn handle(&self, req: &mut Request) -> Result<Success<EndedRetriesData>, ApiError> {
         // What is no number is the id of no batch.
         let id = param(req, "id").parse().unwrap_or(0);
-        let given_up = self
+        let ended = self
             .0
             .give_up(&param(req, "name"), Some(id), by(req))
             .await?;
-        Ok(envelope::ok(given_up_data(given_up)))
+        Ok(envelope::ok(ended_data(ended)))
     }
 }
 
-struct GiveUpRetries(Operator);
+struct EndRetries(Operator);
 
 /// End the retries of all batches.
 ///
 /// Their items become dead letters, and the sink continues with the batches behind them.
 #[endpoint(
-    operation_id = "give_up_retries",
+    operation_id = "end_retries",
     parameters(("name" = String, Path, description = "Name of the sink.")),
-    responses((status_code = 200, body = Success<GivenUpData>, description = "Their items are dead letters.")),
+    responses((status_code = 200, body = Success<EndedRetriesData>, description = "Their items are dead letters.")),
 )]
-impl GiveUpRetries {
-    async fn handle(&self, req: &mut Request) -> Result<Success<GivenUpData>, ApiError> {
-        let given_up = self.0.give_up(&param(req, "name"), None, by(req)).await?;
-        Ok(envelope::ok(given_up_data(given_up)))
+impl EndRetries {
+    async fn handle(&self, req: &mut Request) -> Result<Success<EndedRetriesData>, ApiError> {
+        let ended = self.0.give_up(&param(req, "name"), None, by(req)).await?;
+        Ok(envelope::ok(ended_data(ended)))
     }
 }
 

@@ -83,7 +83,8 @@ impl ReloadScreen {
     async fn handle(&self, req: &mut Request) -> Result<Success<ReloadedScreens>, ApiError> {
         let reached = self.0.reload_screen(&param(req, "name"), by(req)).await?;
         Ok(envelope::ok(ReloadedScreens {
-            told: reached as u64,
+            notified: reached as u64,
+            old_notified: reached as u64,
         }))
     }
 }

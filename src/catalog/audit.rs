@@ -31,9 +31,9 @@ pub const ACTIONS: [&str; 33] = [
     "create",
     "delete",
     "discard",
+    "end_retries",
     "expire",
     "forget",
-    "give_up",
     "hold",
     "override",
     "pause",
@@ -62,7 +62,7 @@ pub const ACTIONS: [&str; 33] = [
 
 /// What entries of version 0.1 call an action, and its name among [`ACTIONS`]. Entries are never rewritten, because their
 /// digests cover the action.
-pub const OLD_ACTIONS: [(&str, &str); 1] = [("send_again", "resend")];
+pub const OLD_ACTIONS: [(&str, &str); 2] = [("give_up", "end_retries"), ("send_again", "resend")];
 
 /// What a filter can ask for: each of [`ACTIONS`], then those of [`OLD_ACTIONS`].
 pub fn action_names() -> Vec<&'static str> {

@@ -18,7 +18,7 @@ use api::verified_data;
 use base::clock::{self, Unix};
 use base::text::percent_encoded;
 use catalog::{AUDIT_ACTIONS, KeyHash, OLD_AUDIT_ACTIONS, ResourceKind};
-use wire::{AuditData, VerifiedData};
+use wire::{AuditData, ChainMismatchData, VerifiedData};
 
 const LIMIT_MAX: u64 = 100_000;
 
@@ -184,8 +184,13 @@ fn of_folder(folder: &Path, expect: Option<KeyHash>) -> Result<VerifiedData, Cli
     Ok(verified_data(verified))
 }
 
+/// The first invalid entry; daemons of version 0.1 answer it under the old name.
+fn mismatch(found: &VerifiedData) -> Option<&ChainMismatchData> {
+    found.mismatch.as_ref().or(found.old_mismatch.as_ref())
+}
+
 fn summary(found: &VerifiedData) -> String {
-    let none = match found.misfit {
+    let none = match mismatch(found) {
         None => "no entries\n",
         Some(_) => "no entry matches\n",
     };
@@ -204,7 +209,7 @@ fn summary(found: &VerifiedData) -> String {
 }
 
 fn wrong(found: &VerifiedData) -> String {
-    let summary = match &found.misfit {
+    let summary = match mismatch(found) {
         None => "the expected digest is not in the audit log: entries were truncated or rewritten, or the digest is older than the oldest entry".to_owned(),
         Some(entry) => format!("the entry {} does not match: {}", entry.id, entry.reason),
     };

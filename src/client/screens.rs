@@ -59,7 +59,8 @@ pub async fn reload(args: ReloadArgs) -> Result<(), CliError> {
     let screens = Resource::new(&args.admin, "screen", "/api/admin/screens")?;
     let below = format!("/{}/reload", percent_encoded(&args.name));
     let reloaded: ReloadedScreens = screens.call(Method::POST, &below, None).await?;
-    print(&match reloaded.told {
+    // Daemons of version 0.1 answer only the old name.
+    print(&match reloaded.notified.max(reloaded.old_notified) {
         0 => format!("{} has no connection that can reload\n", shown(&args.name)),
         1 => format!("{} reloads its page\n", shown(&args.name)),
         count => format!(

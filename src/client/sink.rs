@@ -19,7 +19,9 @@ use super::output::{confirmed, note, print, print_list, shown};
 use super::resource::{ListArgs, Resource, table};
 use base::text::percent_encoded;
 use columns::{LETTERS, RETRIES, SINKS};
-use wire::{DeletedSinkData, DiscardedData, GivenUpData, RetriedData, SentAgainData, SinkData};
+use wire::{
+    DeletedSinkData, DiscardedData, EndedRetriesData, RetriedData, SentAgainData, SinkData,
+};
 
 const LIMIT_MAX: u64 = 100_000;
 
@@ -77,7 +79,8 @@ Examples:
               mut_arg("limit", |arg| arg.help("Number of batches to show, longest wait first")))]
     Retries(SinkListArgs),
     /// Move waiting batches to the dead letters
-    GiveUp(GiveUpArgs),
+    #[command(alias = "give-up")]
+    EndRetries(EndRetriesArgs),
     /// Delete all data of a sink that is no longer in the configuration
     Forget(ForgetArgs),
 }
@@ -138,16 +141,16 @@ struct DiscardArgs {
     admin: AdminArgs,
 }
 
-/// Arguments of `headgate sink give-up`.
+/// Arguments of `headgate sink end-retries`.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
-  headgate sink give-up team 17
-  headgate sink give-up team --all
+  headgate sink end-retries team 17
+  headgate sink end-retries team --all
 
 The items become dead letters, and the sink continues with the next batch. `headgate sink retries` lists the waiting
 batches, `headgate sink retry` retries dead letters.")]
-struct GiveUpArgs {
+struct EndRetriesArgs {
     /// The sink
     name: String,
     /// The batch with this id
@@ -242,7 +245,7 @@ pub async fn run(args: SinkArgs) -> Result<(), CliError> {
         SinkCommand::Retry(args) => send_again(&args).await,
         SinkCommand::Discard(args) => discard(&args).await,
         SinkCommand::Retries(args) => retries(&args).await,
-        SinkCommand::GiveUp(args) => give_up(&args).await,
+        SinkCommand::EndRetries(args) => end_retries(&args).await,
         SinkCommand::Forget(args) => forget(&args).await,
     }
 }
@@ -354,26 +357,26 @@ async fn retries(args: &SinkListArgs) -> Result<(), CliError> {
     retries.first(limit, args.list.output, none, RETRIES).await
 }
 
-async fn give_up(args: &GiveUpArgs) -> Result<(), CliError> {
+async fn end_retries(args: &EndRetriesArgs) -> Result<(), CliError> {
     let client = args.admin.client()?;
     let name = shown(&args.name);
     // No data is lost: dead letters can be sent again.
     let asks = args.all && !args.yes && std::io::stdin().is_terminal();
     let question = format!("Move all waiting batches of the sink {name} to the dead letters?");
-    if asks && !confirmed(&question, "give up")? {
+    if asks && !confirmed(&question, "end all retries")? {
         return Err(CliError::failed("no batch was moved"));
     }
     let (method, path) = match args.id {
         Some(id) => (Method::DELETE, format!("{}/retries/{id}", sink(&args.name))),
-        None => (
-            Method::POST,
-            format!("{}/retries/give-up", sink(&args.name)),
-        ),
+        None => (Method::POST, format!("{}/retries/end", sink(&args.name))),
     };
-    let GivenUpData {
-        given_up: ended,
+    let EndedRetriesData {
+        ended,
+        old_ended,
         dead_letters,
     } = client.change(method, &path, None).await?;
+    // Daemons of version 0.1 answer only the old name.
+    let ended = ended.max(old_ended);
     let noun = if ended == 1 { "batch" } else { "batches" };
     let dead = letters(dead_letters);
     print(&format!("{ended} waiting {noun} ended: {dead}\n"))

@@ -58,7 +58,7 @@ impl Operator {
         let done = json!({ "id": id, "retries": given_up.retries, "dead_letters": given_up.items });
         self.record(
             by,
-            AuditChange::done("give_up", ResourceKind::Sink, sink, done),
+            AuditChange::done("end_retries", ResourceKind::Sink, sink, done),
         )
         .await;
         Ok(given_up)

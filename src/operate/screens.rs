@@ -180,7 +180,7 @@ impl Operator {
             self.keep_screens(false).await;
             reached += usize::from(screen.is_reloaded_elsewhere());
         }
-        let done = json!({ "told": reached });
+        let done = json!({ "notified": reached });
         let change = AuditChange::done("reload", ResourceKind::ReadKey, name, done);
         self.record(by, change).await;
         Ok(reached)

@@ -317,7 +317,8 @@ pub(super) fn open_writer(path: &Path) -> Result<Connection, PoolError> {
     let from_8 = format!("{RULES_9} {from_9}");
     let from_7 = format!("{CURSORS_8} {from_8}");
     let from_6 = format!("{} {from_7}", sizes::from_6());
-    let today = format!("{WAITING_4} {DELIVERY_STATUS_4} {REMOVALS_4} {VERSIONS_5} {LETTERS_6} {from_6}");
+    let today =
+        format!("{WAITING_4} {DELIVERY_STATUS_4} {REMOVALS_4} {VERSIONS_5} {LETTERS_6} {from_6}");
     let from = [
         &*format!("{TABLES} {LETTERS} {HISTORY} {today}"),
         &format!(

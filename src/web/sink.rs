@@ -45,7 +45,9 @@ pub(super) fn routes(operator: &Operator) -> Router {
                 .push(Router::with_path("retry").post(actions::Retry(p())))
                 .push(Router::with_path("again").post(actions::SendAgain(p())))
                 .push(Router::with_path("discard").post(actions::Discard(p())))
-                .push(Router::with_path("give-up").post(actions::GiveUp(p())))
+                .push(Router::with_path("end-retries").post(actions::EndRetries(p())))
+                // The path of pages of version 0.1.
+                .push(Router::with_path("give-up").post(actions::EndRetries(p())))
                 .push(Router::with_path("refill").post(actions::Refill(p())))
                 .push(Router::with_path("pause").post(actions::Pause(p(), true)))
                 .push(Router::with_path("resume").post(actions::Pause(p(), false)))
@@ -143,8 +145,8 @@ fn buttons(operator: &Operator, sink: &SinkCondition, token: &Markup) -> Markup 
             }
         }
         @if waiting_batches > 0 {
-            form method="post" action={ (path) "/give-up" } data-confirm={ "Move all waiting batches to the dead letters (" (grouped(waiting_batches)) ")?" } {
-                (token) input type="hidden" name="all" value="yes"; button.danger { "Give up all retries" }
+            form method="post" action={ (path) "/end-retries" } data-confirm={ "Move all waiting batches to the dead letters (" (grouped(waiting_batches)) ")?" } {
+                (token) input type="hidden" name="all" value="yes"; button.danger { "End all retries" }
             }
         }
         @if given_up > 0 && configured {
@@ -275,8 +277,8 @@ fn retries_table(retries: &[Waiting], path: &str, token: &Markup) -> Markup {
                 td.number data-label="Attempts" { (retry.retry.attempts) }
                 td data-label="Last failure" { span { (text_of(&retry.retry.reason, REASON_CHARS_MAX)) } }
                 td.tight data-label="" {
-                    form method="post" action={ (path) "/give-up" } data-confirm="Move this batch to the dead letters?" {
-                        (token) input type="hidden" name="id" value=(retry.retry.id); button.danger { "Give up" }
+                    form method="post" action={ (path) "/end-retries" } data-confirm="Move this batch to the dead letters?" {
+                        (token) input type="hidden" name="id" value=(retry.retry.id); button.danger { "End retries" }
                     }
                 }
             } } }

@@ -18,9 +18,9 @@ answers! {
         who: String,
         /// Their address, or `unix`.
         client: String,
-        /// `change`, `create`, `delete`, `discard`, `forget`, `give_up`, `remove`, `resend`, `retry`, `revoke`, `role_refused`,
-        /// `rotate`, `sign_in`, `sign_in_refused`, `sign_out`, `take-secret` or `trigger`. Entries of version 0.1 have
-        /// `send_again` for `resend`.
+        /// `change`, `create`, `delete`, `discard`, `end_retries`, `forget`, `remove`, `resend`, `retry`, `revoke`,
+        /// `role_refused`, `rotate`, `sign_in`, `sign_in_refused`, `sign_out`, `take-secret` or `trigger`. Entries of version 0.1 have
+        /// `give_up` for `end_retries`, and `send_again` for `resend`.
         action: String,
         /// `stream`, `connector`, `key`, `read_key`, `request`, `sink`, `item`, `backup`, `ticket`, `session` or
         /// `sign_in_link`.
@@ -44,17 +44,20 @@ answers! {
         /// Number of valid entries, up to the first invalid one.
         entries: u64,
         /// The first of them; null: there is none.
-        oldest: Option<MarkData>,
+        oldest: Option<ChainHeadData>,
         /// The last of them. Its digest, noted elsewhere, shows later that nothing up to it was changed or cut off.
-        newest: Option<MarkData>,
+        newest: Option<ChainHeadData>,
         /// The first invalid entry; null: all are valid.
-        misfit: Option<ChainMismatchData>,
+        mismatch: Option<ChainMismatchData>,
+        /// Deprecated: the same as `mismatch`, under its name of version 0.1. Version 0.3 removes it.
+        #[serde(rename = "misfit")]
+        old_mismatch: Option<ChainMismatchData>,
         /// Whether the digest `expect` is in the audit log; null: none was asked for.
         expected: Option<bool>,
     }
 
     /// An entry and its digest.
-    pub struct MarkData {
+    pub struct ChainHeadData {
         /// The entry's id.
         id: String,
         /// When it was written, RFC 3339.

@@ -335,9 +335,15 @@ answers! {
     }
 
     /// The ended retries.
-    pub struct GivenUpData {
+    pub struct EndedRetriesData {
         /// Number of batches whose retries were ended.
-        given_up: u64,
+        #[serde(default)]
+        #[cfg_attr(feature = "schema", salvo(schema(required = true)))]
+        ended: u64,
+        /// Deprecated: the same as `ended`, under its name of version 0.1. Version 0.3 removes it.
+        #[serde(default, rename = "given_up")]
+        #[cfg_attr(feature = "schema", salvo(schema(required = true)))]
+        old_ended: u64,
         /// Number of dead letters that they became.
         dead_letters: u64,
     }

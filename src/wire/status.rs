@@ -217,7 +217,13 @@ answers! {
     /// A reload of screens.
     pub struct ReloadedScreens {
         /// Number of notified connections.
-        told: u64,
+        #[serde(default)]
+        #[cfg_attr(feature = "schema", salvo(schema(required = true)))]
+        notified: u64,
+        /// Deprecated: the same as `notified`, under its name of version 0.1. Version 0.3 removes it.
+        #[serde(default, rename = "told")]
+        #[cfg_attr(feature = "schema", salvo(schema(required = true)))]
+        old_notified: u64,
     }
 
     /// A ticket.

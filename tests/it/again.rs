@@ -607,9 +607,6 @@ fn a_request_is_resent_by_the_names_of_version_0_1_too() {
         let page = site.page(&format!("/audit?action={action}"));
         assert!(page.contains("3 entries"), "{page}");
     }
-    let document = crate::openapi::document(process.admin);
-    let old = "/api/admin/requests/{request_id}/send-again";
-    assert_eq!(document["paths"][old]["post"]["deprecated"], true);
 }
 
 #[test]

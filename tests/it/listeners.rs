@@ -145,6 +145,7 @@ async fn the_openapi_documents_describe_every_route() {
                 ("/api/admin/sinks/{name}/refill", "post"),
                 ("/api/admin/sinks/{name}/resume", "post"),
                 ("/api/admin/sinks/{name}/retries", "get"),
+                ("/api/admin/sinks/{name}/retries/end", "post"),
                 ("/api/admin/sinks/{name}/retries/give-up", "post"),
                 ("/api/admin/sinks/{name}/retries/{id}", "delete"),
                 ("/api/admin/sinks/{name}/retry", "post"),

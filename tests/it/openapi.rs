@@ -231,6 +231,30 @@ fn both_documents_are_valid_openapi_3_1() {
 }
 
 #[test]
+fn names_of_version_0_1_are_deprecated() {
+    let process = Setup::with_streams(&["orders"]).spawn();
+    let document = document(process.admin);
+    let old = operations(&document).into_iter();
+    let old = old.filter(|operation| operation.said["deprecated"] == true);
+    let paths: Vec<String> = old.map(|operation| operation.path).collect();
+    assert_eq!(
+        paths,
+        [
+            "/api/admin/requests/{request_id}/send-again",
+            "/api/admin/sinks/{name}/retries/give-up",
+        ]
+    );
+    for (answer, field) in [
+        ("EndedRetriesData", "given_up"),
+        ("ReloadedScreens", "told"),
+        ("VerifiedData", "misfit"),
+    ] {
+        let fields = &document["components"]["schemas"][answer]["properties"];
+        assert_eq!(fields[field]["deprecated"], true, "{fields}");
+    }
+}
+
+#[test]
 fn every_answer_is_one_that_the_document_knows() {
     let (folder, process, request_id) = with_data();
     for address in [process.service, process.admin] {

@@ -92,7 +92,7 @@ async fn a_screen_is_known_while_it_is_there_when_it_is_away_and_after_a_restart
     plain.snapshots().await;
     let reload = "/api/admin/screens/lobby/reload";
     let told = app.admin().call(Method::POST, reload).await.data();
-    assert_eq!(told, json!({"told": 2}));
+    assert_eq!(told, json!({"notified": 2, "told": 2}));
     for renderer in &mut here {
         let control = renderer.until("control", |one| one.kind == "control").await;
         assert_eq!(control.last().expect("a message").json["action"], "reload");
@@ -119,7 +119,7 @@ async fn a_screen_is_known_while_it_is_there_when_it_is_away_and_after_a_restart
         (&json!("away"), &away["shows"], &away["last_seen"])
     );
     let answer = app.admin().call(Method::POST, reload).await.data();
-    assert_eq!(answer, json!({"told": 0}));
+    assert_eq!(answer, json!({"notified": 0, "told": 0}));
     let nowhere = "/api/admin/screens/hall/reload";
     app.admin()
         .call(Method::POST, nowhere)

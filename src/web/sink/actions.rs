@@ -78,11 +78,11 @@ impl Discard {
     }
 }
 
-/// `POST /sinks/{name}/give-up`
-pub(super) struct GiveUp(pub(super) Operator);
+/// `POST /sinks/{name}/end-retries`
+pub(super) struct EndRetries(pub(super) Operator);
 
 #[handler]
-impl GiveUp {
+impl EndRetries {
     async fn handle(&self, req: &mut Request, depot: &mut Depot) -> Result<FormAnswer, NoPage> {
         let id = match (field(depot, "id"), field(depot, "all")) {
             (Some(id), None) => id.parse().ok().map(Some),

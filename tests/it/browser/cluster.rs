@@ -86,7 +86,7 @@ fn the_sinks_are_moved_and_a_sink_is_operated_from_the_node_without_them() {
         &json!(true),
     );
     window.shows(
-        "return document.querySelector(\"form[action='/sinks/copy/give-up']\") !== null",
+        "return document.querySelector(\"form[action='/sinks/copy/end-retries']\") !== null",
         &json!(true),
     );
     status.store(200, Ordering::Relaxed);

@@ -81,7 +81,7 @@ fn a_sink_is_operated_on_any_node() {
         sink["retries"].as_u64() >= Some(1)
     });
     let given_up = eventually("all are given up", || {
-        done(&waits, "POST", "/retries/give-up", "");
+        done(&waits, "POST", "/retries/end", "");
         (waits.sink("copy")["dead_letters"] == 2).then(|| waits.dead_letters("copy"))
     });
     assert_eq!(given_up.len(), 2);
@@ -123,7 +123,7 @@ fn a_sink_is_operated_on_any_node() {
 
     // By whom.
     let entries = runs.list("/api/admin/audit?limit=100");
-    for action in ["retry", "give_up", "resend", "discard", "refill"] {
+    for action in ["retry", "end_retries", "resend", "discard", "refill"] {
         let entry = entries.iter().find(|entry| entry["action"] == action);
         let entry = entry.unwrap_or_else(|| panic!("{action}: {entries:?}"));
         assert_eq!(entry["client"], "127.0.0.1", "{entry}");

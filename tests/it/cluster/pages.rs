@@ -151,7 +151,12 @@ fn a_sink_is_operated_by_the_pages_of_a_node_that_does_not_run_it() {
     offer(&both, "/sinks/pool", "/sinks/pool", &["pause", "retry"]);
 
     let first = waits.accepted("orders", BY_ID, r#"{"id": "one"}"#);
-    offer(&both, SINK, SINK, &["give-up", "pause", "refill", "retry"]);
+    offer(
+        &both,
+        SINK,
+        SINK,
+        &["end-retries", "pause", "refill", "retry"],
+    );
     offer(&both, &format!("/requests/{first}"), SINK, &["retry"]);
     status.store(200, Ordering::Relaxed);
     let told = said(here, "retry", "");
@@ -163,7 +168,7 @@ fn a_sink_is_operated_by_the_pages_of_a_node_that_does_not_run_it() {
     let second = waits.accepted("orders", BY_ID, r#"{"id": "two"}"#);
     accepted(&runs, "three");
     let letters = eventually("all are dead letters", || {
-        said(here, "give-up", "all=yes");
+        said(here, "end-retries", "all=yes");
         (waits.sink("copy")["dead_letters"] == 2).then(|| waits.dead_letters("copy"))
     });
     let all = ["again", "discard", "pause", "refill", "retry"];
@@ -192,7 +197,7 @@ fn a_sink_is_operated_by_the_pages_of_a_node_that_does_not_run_it() {
         told.contains("refilled with 3 items of the data pool"),
         "{told}"
     );
-    offer(&both, SINK, SINK, &["give-up", "pause", "retry"]);
+    offer(&both, SINK, SINK, &["end-retries", "pause", "retry"]);
     is_refused(
         &here.submit(&format!("{SINK}/refill"), ""),
         409,
@@ -255,7 +260,13 @@ fn a_sink_is_operated_by_the_pages_of_a_node_that_does_not_run_it() {
         });
     }
     for action in [
-        "retry", "give_up", "discard", "resend", "refill", "pause", "resume",
+        "retry",
+        "end_retries",
+        "discard",
+        "resend",
+        "refill",
+        "pause",
+        "resume",
     ] {
         let entries = runs.list(&format!("/api/admin/audit?action={action}"));
         assert!(!entries.is_empty(), "{action}");

@@ -68,7 +68,7 @@ fn a_screen_that_is_connected_to_one_node_is_away_for_none_and_reloads_from_any(
     assert_eq!(a.admin("/api/admin/status")["node"], "a");
 
     let told = a.call("POST", "/api/admin/screens/lobby/reload", "");
-    assert_eq!(told.data(200)["told"], 1);
+    assert_eq!(told.data(200)["notified"], 1);
     is_sent(&mut screen, "\"reload\"");
 
     // It moves to the other node, and then it is gone.

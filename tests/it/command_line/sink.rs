@@ -160,11 +160,12 @@ fn what_waits_is_listed_and_given_up_and_a_sink_is_forgotten() {
     let listed = desk.sink(&["retries", "back", "--output", "json"]).ok();
     let listed: Value = serde_json::from_str(&listed).expect("JSON");
     let id = listed[0]["id"].as_str().expect("an id");
-    let told = desk.sink(&["give-up", "back", id]);
+    let told = desk.sink(&["end-retries", "back", id]);
     assert_eq!(told.ok(), "1 waiting batch ended: 1 dead letter\n");
-    let told = desk.sink(&["give-up", "back", id]).failed(1);
+    let told = desk.sink(&["end-retries", "back", id]).failed(1);
     assert!(told.contains("RETRY_NOT_FOUND"), "{told}");
-    desk.sink(&["give-up", "back"]).failed(2);
+    desk.sink(&["end-retries", "back"]).failed(2);
+    // The verb of version 0.1.
     let told = desk.sink(&["give-up", "back", "--all"]);
     assert_eq!(told.ok(), "1 waiting batch ended: 1 dead letter\n");
     let told = desk.sink(&["forget", "back", "--yes"]).failed(1);

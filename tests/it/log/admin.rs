@@ -7,7 +7,7 @@ use crate::app::Admin;
 use crate::setup::{Setup, is_in_a_cluster};
 
 /// The paths of the admin listener that need the token, with something in the place of parameters.
-const GUARDED: [(Method, &str); 86] = [
+const GUARDED: [(Method, &str); 87] = [
     (Method::GET, "/metrics"),
     (Method::GET, "/api/admin/status"),
     (Method::GET, "/api/admin/streams"),
@@ -108,6 +108,7 @@ const GUARDED: [(Method, &str); 86] = [
     (Method::DELETE, "/api/admin/sinks/pool/dead-letters/1"),
     (Method::GET, "/api/admin/sinks/pool/retries"),
     (Method::DELETE, "/api/admin/sinks/pool/retries/1"),
+    (Method::POST, "/api/admin/sinks/pool/retries/end"),
     (Method::POST, "/api/admin/sinks/pool/retries/give-up"),
     (Method::DELETE, "/api/admin/sinks/pool"),
     (Method::GET, "/api/admin/renderers"),

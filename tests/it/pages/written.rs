@@ -86,10 +86,12 @@ fn waiting_retries_are_given_up_and_sinks_forgotten_by_their_buttons() {
     );
     let id = process.admin("/api/admin/sinks/back/retries")[0]["id"].take();
     let id = id.as_str().expect("an id");
-    assert_eq!(site.post("/sinks/back/give-up", "all=yes").status, 403);
-    assert_eq!(site.submit("/sinks/back/give-up", "").status, 400);
-    assert_eq!(site.submit("/sinks/back/give-up", "id=999").status, 404);
-    let answer = site.submit("/sinks/back/give-up", &format!("id={id}"));
+    assert_eq!(site.post("/sinks/back/end-retries", "all=yes").status, 403);
+    for path in ["/sinks/back/end-retries", "/sinks/back/give-up"] {
+        assert_eq!(site.submit(path, "").status, 400, "{path}");
+    }
+    assert_eq!(site.submit("/sinks/back/end-retries", "id=999").status, 404);
+    let answer = site.submit("/sinks/back/end-retries", &format!("id={id}"));
     assert_eq!(
         (answer.status, answer.header("location")),
         (303, Some("/sinks/back"))
@@ -100,7 +102,10 @@ fn waiting_retries_are_given_up_and_sinks_forgotten_by_their_buttons() {
         "{page}"
     );
     process.request_becomes(&behind, "processed");
-    assert_eq!(site.submit("/sinks/back/give-up", "all=yes").status, 303);
+    assert_eq!(
+        site.submit("/sinks/back/end-retries", "all=yes").status,
+        303
+    );
     assert!(
         !site.page("/sinks/back").contains("Delete sink data"),
         "it is configured"

@@ -283,7 +283,7 @@ impl Side {
     /// Everything that waits for a retry becomes a dead letter.
     fn give_up(&mut self, node: usize, number: usize) {
         self.wait_for_sinks();
-        self.operate(node, "POST", "/api/admin/sinks/copy/retries/give-up", "");
+        self.operate(node, "POST", "/api/admin/sinks/copy/retries/end", "");
         self.wait_for_retries();
         self.send_beside(node, BESIDE + number);
     }

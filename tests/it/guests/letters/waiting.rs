@@ -108,7 +108,7 @@ fn what_waits_is_given_up_and_strict_order_goes_on_at_once() {
     assert_eq!(refused(&process, "DELETE", &nobody, "").1, "SINK_NOT_FOUND");
 
     let one = format!("{RETRIES}/{}", retry["id"].as_str().expect("an id"));
-    let given_up = json!({"given_up": 1, "dead_letters": 1});
+    let given_up = json!({"ended": 1, "given_up": 1, "dead_letters": 1});
     assert_eq!(done(&process, "DELETE", &one, ""), given_up);
     process.request_becomes(&behind, "processed");
     process.request_becomes(&first, "failed");
@@ -122,13 +122,15 @@ fn what_waits_is_given_up_and_strict_order_goes_on_at_once() {
     assert_eq!(letters[0]["fields"], json!({"id": "retry-a"}));
 
     // What was sent again is kept in the pool alone.
-    let all = format!("{RETRIES}/give-up");
+    let all = format!("{RETRIES}/end");
     assert_eq!(done(&process, "POST", SEND_AGAIN, "")["sent_again"], 1);
     assert_eq!(done(&process, "POST", &all, ""), given_up);
     assert_eq!(letter_keys(&process), ["retry-a"]);
-    assert_eq!(done(&process, "POST", &all, "")["given_up"], 0);
+    // The path of version 0.1.
+    let old = format!("{RETRIES}/give-up");
+    assert_eq!(done(&process, "POST", &old, "")["ended"], 0);
     let trail = process.admin("/api/admin/audit").to_string();
-    assert_eq!(trail.matches("\"give_up\"").count(), 3, "{trail}");
+    assert_eq!(trail.matches("\"end_retries\"").count(), 3, "{trail}");
     door(&process, "open");
     assert_eq!(done(&process, "POST", SEND_AGAIN, "")["sent_again"], 1);
     process.request_becomes(&first, "processed");
