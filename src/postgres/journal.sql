@@ -110,7 +110,7 @@ CREATE TABLE quarantine (
 CREATE PROCEDURE shelf(p_g int) LANGUAGE plpgsql SET search_path = @schema@ AS $$
 DECLARE t text; own text; more text; one text;
 BEGIN
-  PERFORM pg_advisory_xact_lock(1212, 3);
+  PERFORM pg_advisory_xact_lock(12123, hashtext('@schema@'));
   FOR t, own, more IN VALUES
       ('requests', 'PRIMARY KEY (seq)', '(request_id);(connector, seq);(outcome, connector, seq) WHERE outcome <> 0;(sent_again_from) WHERE sent_again_from IS NOT NULL'),
       ('payloads', 'PRIMARY KEY (seq)', ''),
@@ -130,7 +130,7 @@ CREATE FUNCTION turn(p_from int) RETURNS int LANGUAGE plpgsql SET search_path = 
 DECLARE now_g int;
 BEGIN
   CALL shelf(p_from + 1);                                         -- most often it is there
-  PERFORM pg_advisory_xact_lock(1212, 1);
+  PERFORM pg_advisory_xact_lock(12121, hashtext('@schema@'));
   UPDATE cluster SET g = g + 1 WHERE g = p_from RETURNING g INTO now_g;
   IF FOUND THEN
     INSERT INTO generations
@@ -152,7 +152,7 @@ BEGIN
   line := ('x' || substr(pg_walfile_name(pg_current_wal_lsn()), 1, 8))::bit(32)::bigint;
   PERFORM FROM cluster WHERE system_identifier = own AND timeline = line;
   IF FOUND THEN RETURN; END IF;
-  PERFORM pg_advisory_xact_lock(1212, 1);
+  PERFORM pg_advisory_xact_lock(12121, hashtext('@schema@'));
   PERFORM FROM cluster WHERE system_identifier = own AND timeline = line;
   IF FOUND THEN RETURN; END IF;
   IF EXISTS (SELECT FROM cluster WHERE system_identifier <> own) THEN
@@ -167,7 +167,7 @@ END $$;
 CREATE FUNCTION raise_above(p_seq bigint) RETURNS void LANGUAGE plpgsql SET search_path = @schema@ AS $$
 BEGIN
   IF p_seq >> 12 < (SELECT pg_snapshot_xmin(pg_current_snapshot())::text::bigint + xid_base FROM cluster) THEN RETURN; END IF;
-  PERFORM pg_advisory_xact_lock(1212, 1);
+  PERFORM pg_advisory_xact_lock(12121, hashtext('@schema@'));
   UPDATE cluster SET xid_base = greatest(xid_base, (p_seq >> 12) + 1 - pg_current_xact_id()::text::bigint);
 END $$;
 
@@ -185,7 +185,7 @@ LANGUAGE plpgsql SET search_path = @schema@ SET enable_seqscan = off SET jit = o
 DECLARE rounds int := 0; lived bigint; n int := cardinality(p_id); base bigint; gen int; own int;
   dup_o int[]; dup_id uuid[]; dup_items int[]; dup_differs bool[]; made int; want int;
 BEGIN
-  PERFORM pg_advisory_xact_lock_shared(1212, 1);                  -- the generation stays until this is committed
+  PERFORM pg_advisory_xact_lock_shared(12121, hashtext('@schema@'));  -- the generation stays until this is committed
   PERFORM FROM writers w WHERE w.node = p_node FOR UPDATE;        -- waits for an attempt of this node; what follows sees its end
   UPDATE writers w SET last_group = p_group, last_g = c.g, lived_ms = greatest(p_lived, c.lived_ms), last_base = (pg_current_xact_id()::text::bigint + c.xid_base) << 12
     FROM cluster c, log_head h WHERE w.node = p_node AND w.last_group = p_group - 1 AND h.catalog = p_catalog
@@ -263,7 +263,7 @@ CREATE FUNCTION place(p_node uuid, p_fence bigint, p_seq bigint, p_id uuid, p_re
 LANGUAGE plpgsql SET search_path = @schema@ AS $f$
 DECLARE found_id uuid; gen int; first bigint;
 BEGIN
-  PERFORM pg_advisory_xact_lock_shared(1212, 1);
+  PERFORM pg_advisory_xact_lock_shared(12121, hashtext('@schema@'));
   PERFORM FROM log_head h WHERE h.owner = p_node AND h.fence = p_fence FOR SHARE;
   IF NOT FOUND THEN RAISE EXCEPTION 'another node runs the sinks' USING ERRCODE = 'HG003'; END IF;
   SELECT c.g, n.first_seq INTO gen, first FROM cluster c JOIN generations n USING (g);

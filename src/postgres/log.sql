@@ -155,7 +155,7 @@ CREATE FUNCTION append(p_node uuid, p_fence bigint, p_expected bigint, p_before 
 LANGUAGE plpgsql SET search_path = @schema@ AS $f$
 DECLARE h log_head;
 BEGIN
-  PERFORM pg_advisory_xact_lock_shared(1212, 1);                  -- the generation stays until this is committed
+  PERFORM pg_advisory_xact_lock_shared(12121, hashtext('@schema@'));  -- the generation stays until this is committed
   UPDATE log_head SET head = head + 1, digest = p_digest, seq = greatest(seq, p_seq),
       catalog = CASE WHEN p_is_catalog THEN head + 1 ELSE catalog END, low_water = greatest(low_water, p_low_water),
       beat = CASE WHEN p_fence IS NULL THEN beat ELSE beat + 1 END
@@ -254,7 +254,7 @@ LANGUAGE plpgsql SET search_path = @schema@ AS $f$
 #variable_conflict use_column
 DECLARE b bases;
 BEGIN
-  PERFORM pg_advisory_xact_lock_shared(1212, 4);
+  PERFORM pg_advisory_xact_lock_shared(12124, hashtext('@schema@'));
   SELECT * INTO b FROM bases o WHERE o.parts IS NOT NULL AND o.format <= p_format ORDER BY o.n DESC LIMIT 1;
   IF NOT FOUND THEN RETURN; END IF;
   DELETE FROM base_loads WHERE pid = pg_backend_pid();
@@ -265,7 +265,7 @@ END $f$;
 -- Drops copies that are older than the newest and that nobody loads, and those whose maker is gone.
 CREATE FUNCTION drop_bases() RETURNS void LANGUAGE plpgsql SET search_path = @schema@ AS $f$
 BEGIN
-  PERFORM pg_advisory_xact_lock(1212, 4);
+  PERFORM pg_advisory_xact_lock(12124, hashtext('@schema@'));
   DELETE FROM base_loads WHERE NOT is_connected(pid, started);
   DELETE FROM bases b WHERE b.id NOT IN (SELECT id FROM base_loads)
     AND CASE WHEN b.parts IS NULL THEN NOT is_connected(b.pid, b.started)

@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use sqlx::{AssertSqlSafe, Connection as _, PgConnection};
 
-use super::{Database, DatabaseError, within};
+use super::{ClusterLock, Database, DatabaseError, within};
 
 /// A statement that takes longer is over, and with it the transaction.
 pub const STATEMENT_MAX: Duration = Duration::from_secs(300);
@@ -59,7 +59,7 @@ impl MoveIn {
         if let Some(target) = within(STATEMENT_MAX, taken(&mut connection)).await? {
             return Ok(target);
         }
-        within(STATEMENT_MAX, lock(&mut connection)).await?;
+        within(STATEMENT_MAX, lock(database, &mut connection)).await?;
         // Another may have been faster.
         Ok(match within(STATEMENT_MAX, taken(&mut connection)).await? {
             Some(target) => target,
@@ -141,11 +141,13 @@ async fn running(connection: &mut PgConnection) -> Result<Vec<String>, DatabaseE
 
 /// Begins the transaction, and keeps everything else away: requests, entries and turns, upkeep, nodes that start. In the order
 /// in which nodes take these locks.
-async fn lock(connection: &mut PgConnection) -> Result<(), DatabaseError> {
-    const STEPS: [&str; 5] = [
-        "SELECT pg_advisory_xact_lock(1212, 5)",
-        "SELECT pg_advisory_xact_lock(1212, 2)",
-        "SELECT pg_advisory_xact_lock(1212, 1)",
+async fn lock(database: &Database, connection: &mut PgConnection) -> Result<(), DatabaseError> {
+    const LOCKS: [ClusterLock; 3] = [
+        ClusterLock::Names,
+        ClusterLock::Upkeep,
+        ClusterLock::Generation,
+    ];
+    const STEPS: [&str; 2] = [
         "SELECT FROM log_head FOR UPDATE",
         // Tables without statistics would be read whole for each batch.
         "SET LOCAL enable_seqscan = off",
@@ -156,6 +158,12 @@ async fn lock(connection: &mut PgConnection) -> Result<(), DatabaseError> {
     sqlx::raw_sql(AssertSqlSafe(begin))
         .execute(&mut *connection)
         .await?;
+    for lock in LOCKS {
+        let lock = format!("SELECT pg_advisory_xact_lock({})", database.lock(lock));
+        sqlx::raw_sql(AssertSqlSafe(lock))
+            .execute(&mut *connection)
+            .await?;
+    }
     for step in STEPS {
         sqlx::raw_sql(step).execute(&mut *connection).await?;
     }
@@ -200,7 +208,9 @@ impl MoveOut {
             sqlx::raw_sql(AssertSqlSafe(set))
                 .execute(&mut connection)
                 .await?;
-            sqlx::query("SELECT pg_advisory_lock(1212, 2)")
+            let lock = database.lock(ClusterLock::Upkeep);
+            let lock = format!("SELECT pg_advisory_lock({lock})");
+            sqlx::raw_sql(AssertSqlSafe(lock))
                 .execute(&mut connection)
                 .await?;
             Ok(Some(running(&mut connection).await?))

@@ -5,11 +5,11 @@
 use std::time::Duration;
 
 use sqlx::postgres::PgRow;
-use sqlx::{Connection as _, PgConnection, Row as _};
+use sqlx::{AssertSqlSafe, Connection as _, PgConnection, Row as _};
 use uuid::Uuid;
 
 use super::inspect::{OPEN_FOR, long_transactions};
-use super::{Database, DatabaseCall, DatabaseError, within};
+use super::{ClusterLock, Database, DatabaseCall, DatabaseError, within};
 
 /// Longest wait for an answer to what is no beat: of that, the caller knows how long it waits.
 const ANSWER_MAX: Duration = Duration::from_secs(10);
@@ -152,7 +152,9 @@ impl NodesConnection {
         dead: &[Uuid],
     ) -> Result<Option<Beat>, DatabaseError> {
         let mut transaction = self.connection.begin().await?;
-        sqlx::query("SELECT pg_advisory_xact_lock(1212, 5)")
+        let lock = self.database.lock(ClusterLock::Names);
+        let lock = format!("SELECT pg_advisory_xact_lock({lock})");
+        sqlx::raw_sql(AssertSqlSafe(lock))
             .execute(&mut *transaction)
             .await?;
         forget(&mut transaction, dead).await?;

@@ -12,7 +12,7 @@ use std::time::Duration;
 
 use sqlx::{AssertSqlSafe, Connection, PgConnection};
 
-use super::{Database, DatabaseError, within};
+use super::{ClusterLock, Database, DatabaseError, within};
 
 /// Of the schema; stands in `cluster.format`.
 pub const FORMAT: i32 = 1;
@@ -66,7 +66,7 @@ pub(super) async fn make_with(
 ) -> Result<Made, DatabaseError> {
     let making = async {
         let mut transaction = connection.begin().await?;
-        let made = make_in(&mut transaction, database.schema(), steps).await;
+        let made = make_in(&mut transaction, database, steps).await;
         // Others wait for its end, and this connection may not be used again for long.
         match &made {
             Ok(Made::Now | Made::Upgraded) => transaction.commit().await?,
@@ -81,10 +81,13 @@ pub(super) async fn make_with(
 /// The same in a transaction.
 async fn make_in(
     transaction: &mut PgConnection,
-    name: &str,
+    database: &Database,
     steps: &[&str],
 ) -> Result<Made, DatabaseError> {
-    sqlx::query("SELECT pg_advisory_xact_lock(1212, 0)")
+    let name = database.schema();
+    let lock = database.lock(ClusterLock::Tables);
+    let lock = format!("SELECT pg_advisory_xact_lock({lock})");
+    sqlx::raw_sql(AssertSqlSafe(lock))
         .execute(&mut *transaction)
         .await?;
     let is_there: bool = sqlx::query_scalar("SELECT to_regclass($1) IS NOT NULL")

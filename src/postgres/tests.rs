@@ -282,3 +282,48 @@ async fn what_a_node_publishes_of_limits_is_read_by_the_others_and_not_by_itself
     let stored = connections[2].stored_elsewhere(nodes[2], day).await;
     assert_eq!(stored.expect("it is read"), [(key, 180)]);
 }
+
+#[tokio::test]
+async fn two_clusters_in_one_database_do_not_wait_for_each_other() {
+    let Some(server) = Postgres::start("two_clusters_in_one_database") else {
+        return;
+    };
+    let made = async |schema| {
+        let database = Database::new(&options(&server.url(), schema)).expect("plain");
+        let mut connection = database.connect().await.expect("it connects");
+        make(&database, &mut connection).await.expect("it is made");
+        (database, connection)
+    };
+    let (one, _) = made("one").await;
+    let (other, mut connection) = made("other").await;
+    let moving = MoveIn::begin(&one).await.expect("an answer");
+    assert!(matches!(moving, Target::Empty(_)), "{moving:?}");
+    let wait = "SET lock_timeout = '2s'";
+    let set = sqlx::raw_sql(wait).execute(&mut connection).await;
+    set.expect("it is set");
+    for sql in ["SELECT turn(g) FROM cluster", "SELECT raise_above(1)"] {
+        let done = sqlx::query(sql).execute(&mut connection).await;
+        done.unwrap_or_else(|error| panic!("{sql}: {error}"));
+    }
+    for lock in [
+        ClusterLock::Names,
+        ClusterLock::Upkeep,
+        ClusterLock::Generation,
+    ] {
+        for (database, is_free) in [(&one, false), (&other, true)] {
+            let lock = database.lock(lock);
+            let sql = format!("SELECT pg_try_advisory_xact_lock({lock})");
+            let free: bool = sqlx::query_scalar(AssertSqlSafe(sql))
+                .fetch_one(&mut connection)
+                .await
+                .expect("an answer");
+            assert_eq!(free, is_free, "{lock}");
+        }
+    }
+    // What the functions of the schema take is the same.
+    let set = sqlx::raw_sql("SET search_path = one").execute(&mut connection);
+    set.await.expect("it is set");
+    let waits = sqlx::query("SELECT turn(g) FROM cluster").execute(&mut connection);
+    let waits = waits.await.map_err(DatabaseError::from);
+    assert!(waits.is_err(), "{waits:?}");
+}

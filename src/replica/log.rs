@@ -17,10 +17,10 @@ mod tests;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use postgres::{Database, DatabaseCall, DatabaseError, Hints, within};
+use postgres::{ClusterLock, Database, DatabaseCall, DatabaseError, Hints, within};
 use sqlx::postgres::{PgArguments, PgRow};
 use sqlx::query::Query;
-use sqlx::{Connection as _, PgConnection, Postgres};
+use sqlx::{AssertSqlSafe, Connection as _, PgConnection, Postgres};
 use tokio::sync::watch;
 use uuid::Uuid;
 
@@ -262,14 +262,19 @@ impl Log {
     /// The number of the newest entry, behind which nobody appends while the transaction is open.
     async fn lock_head(&mut self) -> Result<u64, DatabaseError> {
         // The shared lock first, in the order of `append`: with a turn of generations waiting it would be a circle.
-        const STEPS: [&str; 3] = [
-            "BEGIN",
-            "SET LOCAL lock_timeout = '2s'; SET LOCAL idle_in_transaction_session_timeout = '1s'",
-            "SELECT pg_advisory_xact_lock_shared(1212, 1)",
+        let steps = [
+            "BEGIN".to_owned(),
+            "SET LOCAL lock_timeout = '2s'; SET LOCAL idle_in_transaction_session_timeout = '1s'"
+                .to_owned(),
+            format!(
+                "SELECT pg_advisory_xact_lock_shared({})",
+                self.database.lock(ClusterLock::Generation)
+            ),
         ];
-        for step in STEPS {
+        for step in steps {
             let connection = self.open_connection()?;
-            sqlx::raw_sql(step).execute(connection).await?;
+            let step = sqlx::raw_sql(AssertSqlSafe(step));
+            step.execute(connection).await?;
         }
         let lock = sqlx::query("SELECT head FROM log_head FOR UPDATE");
         let row = lock.fetch_one(self.open_connection()?).await?;

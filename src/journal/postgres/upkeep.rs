@@ -14,7 +14,7 @@ use sqlx::{AssertSqlSafe, Connection as _, PgConnection};
 use tokio::sync::watch;
 
 use super::{Node, in_time};
-use ::postgres::{DatabaseError, within};
+use ::postgres::{ClusterLock, DatabaseError, within};
 use base::clock::{self, Lived, Unix};
 
 const BEAT: Duration = Duration::from_secs(1);
@@ -135,14 +135,17 @@ impl Node {
 
     /// Does what there is to do, unless another node does. After an error the connection is of no use: with it the lock goes.
     pub(super) async fn upkeep(&self, connection: &mut PgConnection) -> Result<(), DatabaseError> {
-        let locking = sqlx::query_scalar("SELECT pg_try_advisory_lock(1212, 2)");
+        let lock = self.database.lock(ClusterLock::Upkeep);
+        let locking = AssertSqlSafe(format!("SELECT pg_try_advisory_lock({lock})"));
+        let locking = sqlx::query_scalar(locking);
         let locking = async { Ok(locking.fetch_one(&mut *connection).await?) };
         let is_mine: bool = in_time(locking).await?;
         if !is_mine {
             return Ok(());
         }
         self.upkeep_alone(connection).await?;
-        let unlock = sqlx::query("SELECT pg_advisory_unlock(1212, 2)");
+        let unlock = AssertSqlSafe(format!("SELECT pg_advisory_unlock({lock})"));
+        let unlock = sqlx::query(unlock);
         in_time(async { Ok(unlock.execute(&mut *connection).await?) }).await?;
         Ok(())
     }
