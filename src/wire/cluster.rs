@@ -60,9 +60,9 @@ answers! {
         live: bool,
         /// Whether it runs the sinks.
         runs_sinks: bool,
-        /// Number of the newest change of streams, connectors, keys and sinks that it has; null with the engine `file`.
+        /// Newest entry of the log of changes with a change of streams, connectors, keys or sinks that its copies have; null with the engine `file`.
         catalog: Option<u64>,
-        /// Number of the newest change of the data pool that it has.
+        /// Newest entry of the log of changes that its copies have, whether or not it changed items: equal numbers mean equal copies. With the engine `file`: number of the newest change of the data pool.
         pool: u64,
         /// How far its copies are behind, in milliseconds.
         #[serde(rename = "delay_ms")]
