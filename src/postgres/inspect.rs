@@ -21,6 +21,15 @@ const CLOCKS_DIFFER_MAX: Duration = Duration::from_secs(60);
 /// seen, and no standby has it.
 pub(super) const OPEN_FOR: Duration = Duration::from_mins(1);
 
+/// Connections of a node, at most: 14 of [`Connections`](crate::Connections), for lanes, the request log, sessions and what
+/// operators ask; 4 of logs; 2 for hints; 8 of the threads that store, read, live, share limits and keep the database up, two
+/// of which may look for a call on another one.
+const NODE_CONNECTIONS: i64 = 28;
+/// A cluster has more than one.
+const NODES_MIN: i64 = 2;
+/// For what else uses the server.
+const OTHER_CONNECTIONS: i64 = 20;
+
 /// Something about the server.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Finding {
@@ -65,6 +74,7 @@ impl Database {
             of_standby(connection, &mut found).await?;
         }
         self.of_schema(connection, &mut found).await?;
+        self.of_connections(connection, &mut found).await?;
         of_clock(connection, &mut found).await?;
         of_transactions(connection, &mut found).await?;
         Ok(found)
@@ -105,7 +115,68 @@ impl Database {
         }
         Ok(())
     }
+
+    /// Whether all nodes can connect at once.
+    async fn of_connections(
+        &self,
+        connection: &mut PgConnection,
+        found: &mut Vec<Finding>,
+    ) -> Result<(), DatabaseError> {
+        let is_made: bool = sqlx::query_scalar("SELECT to_regclass($1 || '.nodes') IS NOT NULL")
+            .bind(&self.schema)
+            .fetch_one(&mut *connection)
+            .await?;
+        let others = match is_made {
+            true => {
+                let sql = "SELECT count(DISTINCT name) FROM nodes WHERE name <> $1";
+                let others = sqlx::query_scalar(sql).bind(&self.node);
+                others.fetch_one(&mut *connection).await?
+            }
+            false => 0,
+        };
+        // The last one is reserved since PostgreSQL 16.
+        let sql = "SELECT current_setting('superuser_reserved_connections')::bigint
+                + coalesce(current_setting('reserved_connections', true), '0')::bigint,
+            current_setting('max_connections')::bigint, r.rolconnlimit::bigint, d.datconnlimit::bigint,
+            quote_ident(r.rolname), quote_ident(d.datname)
+            FROM pg_roles r, pg_database d WHERE r.rolname = current_user AND d.datname = current_database()";
+        let (reserved, of_server, of_role, of_database, role, database): ConnectionLimits =
+            sqlx::query_as(sql).fetch_one(connection).await?;
+        let nodes = NODES_MIN.max(others + 1);
+        let needed = nodes * NODE_CONNECTIONS;
+        let more = needed + reserved + OTHER_CONNECTIONS;
+        for (who, limit, how) in [
+            (
+                "the server".to_owned(),
+                of_server - reserved,
+                format!(
+                    "run ALTER SYSTEM SET max_connections = {more} on the standby and on the primary, and restart them in this order"
+                ),
+            ),
+            (
+                format!("the role {role}"),
+                of_role,
+                format!("run ALTER ROLE {role} CONNECTION LIMIT -1"),
+            ),
+            (
+                format!("the database {database}"),
+                of_database,
+                format!("run ALTER DATABASE {database} CONNECTION LIMIT -1"),
+            ),
+        ] {
+            // None: below 0.
+            if (0..needed).contains(&limit) {
+                found.push(Finding::warning(format!(
+                    "{who} can have {limit} connections, and {nodes} nodes need up to {needed}; {how}"
+                )));
+            }
+        }
+        Ok(())
+    }
 }
+
+/// Connections that are reserved; those that the server, the role and the database may have; the names of both.
+type ConnectionLimits = (i64, i64, i64, i64, String, String);
 
 async fn of_server(
     connection: &mut PgConnection,

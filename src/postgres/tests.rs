@@ -327,3 +327,47 @@ async fn two_clusters_in_one_database_do_not_wait_for_each_other() {
     let waits = waits.await.map_err(DatabaseError::from);
     assert!(waits.is_err(), "{waits:?}");
 }
+
+#[tokio::test]
+async fn too_few_connections_are_found_before_nodes_lack_them() {
+    let Some(server) = Postgres::start("too_few_connections_are_found") else {
+        return;
+    };
+    let database = Database::new(&options(&server.url(), "headgate")).expect("plain");
+    let found = async || {
+        let found = database.inspect().await.expect("it looks");
+        let found = found
+            .into_iter()
+            .filter(|one| one.sentence.contains("connections"));
+        let found = found.inspect(|one| assert!(!one.is_error, "{one:?}"));
+        found.map(|one| one.sentence).collect::<Vec<String>>()
+    };
+    assert_eq!(
+        found().await,
+        Vec::<String>::new(),
+        "500 are enough for two"
+    );
+    let mut connection = database.connect().await.expect("it connects");
+    make(&database, &mut connection).await.expect("it is made");
+    server.query("ALTER ROLE headgate CONNECTION LIMIT 55");
+    server.query("ALTER DATABASE postgres CONNECTION LIMIT 56");
+    let said = found().await;
+    let [role] = &*said else {
+        panic!("not one: {said:?}");
+    };
+    let expected = "the role headgate can have 55 connections, and 2 nodes need up to 56; run ALTER ROLE headgate CONNECTION LIMIT -1";
+    assert_eq!(role, expected);
+    server.query("ALTER ROLE headgate CONNECTION LIMIT -1");
+    server.query("ALTER DATABASE postgres CONNECTION LIMIT -1");
+    // One of them is this node, by its name.
+    let add = "INSERT INTO headgate.nodes SELECT gen_random_uuid(), CASE n WHEN 1 THEN 'a' ELSE 'n' || n END, '', '', true, 1, '', '',
+             NULL, 0, 0, 0, 0, 1, clock_timestamp(), pg_backend_pid(), clock_timestamp() FROM generate_series(1, 18) AS n";
+    server.query(add);
+    let said = found().await;
+    assert_eq!(said.len(), 1, "{said:?}");
+    assert!(
+        said[0].contains("the server can have 497 connections, and 18 nodes need up to 504"),
+        "{said:?}"
+    );
+    assert!(said[0].contains("SET max_connections = 527"), "{said:?}");
+}
