@@ -25,8 +25,6 @@ use item::batch::Entry;
 const INSERT_REQUEST: &str = "INSERT INTO requests (seq, request_id, received_ms, connector, stream, outcome, endpoint, \
      http_status, items, bytes, key, client, item_key, idempotency_key, duplicate_of, errors, headers, sent_again_from, sender) \
      VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18, ?19)";
-/// Columns from here on are mostly empty.
-const FIRST_OPTIONAL: usize = 13;
 const INSERT_PAYLOAD: &str =
     "INSERT INTO payloads (seq, crc32, items, request) VALUES (?1, ?2, ?3, ?4)";
 
@@ -56,7 +54,9 @@ struct RequestStatement<'a> {
     stream: Option<Arc<str>>,
     key: Option<Arc<str>>,
     client: Option<Client>,
-    /// Which of the optional columns are not empty, a bit each.
+    item_key: Option<Arc<str>>,
+    headers: Option<Arc<str>>,
+    /// Which of the columns that mostly are empty are not, a bit each.
     filled: u32,
 }
 
@@ -68,6 +68,8 @@ impl<'a> RequestStatement<'a> {
             stream: None,
             key: None,
             client: None,
+            item_key: None,
+            headers: None,
             filled: 0,
         })
     }
@@ -83,30 +85,30 @@ impl<'a> RequestStatement<'a> {
         statement.raw_bind_parameter(1, seq.to_column())?;
         statement.raw_bind_parameter(2, &log.request_id.as_bytes()[..])?;
         statement.raw_bind_parameter(3, log.received_at.to_column())?;
-        bind_text(statement, 4, &mut self.connector, &log.connector)?;
-        bind_text(statement, 5, &mut self.stream, &log.stream)?;
+        bind_text(statement, 4, &mut self.connector, Some(&log.connector))?;
+        bind_text(statement, 5, &mut self.stream, Some(&log.stream))?;
         statement.raw_bind_parameter(6, log.outcome.code())?;
         statement.raw_bind_parameter(7, log.endpoint.code())?;
         statement.raw_bind_parameter(8, log.http_status)?;
         statement.raw_bind_parameter(9, log.items)?;
         statement.raw_bind_parameter(10, log.bytes.cast_signed())?;
-        bind_text(statement, 11, &mut self.key, &log.key)?;
+        bind_text(statement, 11, &mut self.key, Some(&log.key))?;
         if self.client.replace(log.client) != Some(log.client) {
             statement.raw_bind_parameter(12, client)?;
         }
+        bind_text(statement, 13, &mut self.item_key, log.item_key.as_ref())?;
+        bind_text(statement, 17, &mut self.headers, log.headers.as_ref())?;
         let sender = (log.sender.as_ref()).and_then(|sender| serde_json::to_string(sender).ok());
         let blob = |id: &Option<Uuid>| id.map(|id| Value::Blob(id.as_bytes().to_vec()));
-        let optional: [(Option<&str>, Option<Value>); 7] = [
-            (log.item_key.as_deref(), None),
-            (log.idempotency_key.as_deref(), None),
-            (None, blob(&duplicate_of)),
-            (log.error.as_deref(), None),
-            (log.headers.as_deref(), None),
-            (None, blob(&log.sent_again_from)),
-            (sender.as_deref(), None),
+        let optional: [(usize, Option<&str>, Option<Value>); 5] = [
+            (14, log.idempotency_key.as_deref(), None),
+            (15, None, blob(&duplicate_of)),
+            (16, log.error.as_deref(), None),
+            (18, None, blob(&log.sent_again_from)),
+            (19, sender.as_deref(), None),
         ];
-        for (at, (text, value)) in optional.iter().enumerate() {
-            let (bit, column) = (1 << at, FIRST_OPTIONAL + at);
+        for (column, text, value) in optional {
+            let bit = 1 << column;
             let is_filled = text.is_some() || value.is_some();
             match text {
                 Some(text) => statement.raw_bind_parameter(column, text)?,
@@ -115,28 +117,25 @@ impl<'a> RequestStatement<'a> {
                 }
                 None => continue,
             }
-            self.filled = (self.filled & !bit) | (u32::from(is_filled) << at);
+            self.filled = (self.filled & !bit) | (u32::from(is_filled) << column);
         }
         statement.raw_execute()?;
         Ok(())
     }
 }
 
-/// Binds a name, unless that is bound already.
+/// Binds a text, unless that is bound already. At first none is.
 fn bind_text(
     statement: &mut Statement<'_>,
     at: usize,
     bound: &mut Option<Arc<str>>,
-    text: &Arc<str>,
+    text: Option<&Arc<str>>,
 ) -> Result<(), rusqlite::Error> {
-    if bound
-        .as_ref()
-        .is_some_and(|bound| Arc::ptr_eq(bound, text) || bound == text)
-    {
+    if bound.as_ref() == text {
         return Ok(());
     }
-    statement.raw_bind_parameter(at, &**text)?;
-    *bound = Some(Arc::clone(text));
+    statement.raw_bind_parameter(at, text.map(|text| &**text))?;
+    *bound = text.cloned();
     Ok(())
 }
 
@@ -339,6 +338,50 @@ impl<'a> Group<'a> {
         )?;
         self.connection
             .execute("DELETE FROM payloads WHERE seq = ?1", [seq.to_column()])?;
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use base::clock::Unix;
+
+    use super::*;
+
+    #[test]
+    fn an_entry_has_its_own_texts_whatever_the_one_before_had() -> Result<(), rusqlite::Error> {
+        let connection = Connection::open_in_memory()?;
+        let columns = INSERT_REQUEST.split(['(', ')']).nth(1).unwrap_or_default();
+        connection.execute_batch(&format!("CREATE TABLE requests ({columns})"))?;
+        let mut statement = RequestStatement::new(&connection)?;
+        let all = ["-a", "aa", "aa", "a-", "--", "b-", "bb", "ab", "a-"];
+        for (seq, texts) in (1..).map(Seq::new).zip(all) {
+            let text = |at| Some(&texts[at..=at]).filter(|text| *text != "-");
+            let (first, second) = (text(0), text(1));
+            let name = first.unwrap_or_default();
+            let (connector, stream) = (name.into(), name.into());
+            let log = LogEntry {
+                item_key: first.map(Into::into),
+                idempotency_key: first.map(Into::into),
+                error: second.map(Into::into),
+                headers: second.map(Into::into),
+                ..LogEntry::of(
+                    Uuid::nil(),
+                    Unix::from_ms(0),
+                    connector,
+                    stream,
+                    Outcome::Accepted,
+                )
+            };
+            statement.execute(seq, &log, "", None)?;
+            let sql = "SELECT connector, item_key, idempotency_key, errors, headers FROM requests WHERE seq = ?";
+            let read = connection.query_row(sql, [seq.to_column()], |row| {
+                let text = |at| row.get::<_, Option<String>>(at);
+                Ok([text(0)?, text(1)?, text(2)?, text(3)?, text(4)?])
+            })?;
+            let read = read.each_ref().map(Option::as_deref);
+            assert_eq!(read, [Some(name), first, first, second, second], "{seq}");
+        }
         Ok(())
     }
 }
