@@ -57,7 +57,9 @@ fn a_key_keeps_its_quota_while_something_else_changes() {
 fn what_a_key_stored_today_lasts_over_changes_and_starts() {
     let desk = Desk::new(&settings());
     let key = desk.known(DECLARED);
-    key.volume.take(700).expect("there is no limit");
+    key.volume
+        .take(700, Unix::now())
+        .expect("there is no limit");
     desk.catalog.keep_uses();
     // What was not written is lost with a kill: here only what came after.
     let desk = desk.reopened(&settings());
@@ -66,18 +68,27 @@ fn what_a_key_stored_today_lasts_over_changes_and_starts() {
     limited.limits.bytes_per_day = 1_000;
     let desk = desk.reopened(&limited);
     let key = desk.known(DECLARED);
-    let over = key.volume.take(301).expect_err("only 300 are left");
+    let over = key
+        .volume
+        .take(301, Unix::now())
+        .expect_err("only 300 are left");
     assert_eq!((over.bytes_max, over.per), (1_000, "day"));
-    key.volume.take(300).expect("it fits");
+    key.volume.take(300, Unix::now()).expect("it fits");
     // A connector's own limits, even none, count before those of all.
     desk.connector("crm").expect("a connector");
     let secret = desk.key("crm", "main", "orders").expect("a key");
-    desk.known(&secret).volume.take(1_000).expect("it fits");
+    desk.known(&secret)
+        .volume
+        .take(1_000, Unix::now())
+        .expect("it fits");
     let none = patch(settings::Connector::FIELDS, json!({"bytes_per_day": 0}));
     let changed = desk.catalog.change_connector("crm", &none, &actor());
     changed.expect("changed");
     let after = desk.known(&secret);
-    after.volume.take(1).expect("there is no limit any more");
+    after
+        .volume
+        .take(1, Unix::now())
+        .expect("there is no limit any more");
     assert_eq!(after.volume.stored_today(), 1_001);
 }
 

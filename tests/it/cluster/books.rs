@@ -110,7 +110,8 @@ impl Cluster {
 
 /// The faults that the environment names, or all.
 fn chosen() -> Vec<Fault> {
-    let named = std::env::var("HEADGATE_FAULTS").unwrap_or_default();
+    let named = std::env::var_os("HEADGATE_FAULTS").unwrap_or_default();
+    let named = named.to_string_lossy();
     let is_named = |fault: &Fault| {
         let name = format!("{fault:?}");
         named.is_empty() || named.split(',').any(|one| one == name)

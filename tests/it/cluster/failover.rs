@@ -89,8 +89,8 @@ fn where_a_standby_lacks_the_newest_changes_every_screen_begins_anew() {
     }
     nodes.iter().for_each(|node| _ = shows(node, 6));
     let shown = read_until(screen(nodes[0].service), r#""complete":true"#);
-    let ids = shown.lines().filter_map(|line| line.strip_prefix("id: "));
-    let before = ids.last().expect("a position");
+    let mut ids = shown.lines().filter_map(|line| line.strip_prefix("id: "));
+    let before = ids.next_back().expect("a position");
     primary.crash();
     standby.promote();
     for (node, setup) in nodes.iter_mut().zip(&setups) {

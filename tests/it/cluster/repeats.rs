@@ -99,7 +99,7 @@ impl Repeats {
 /// Sends a request, and half of them as GitHub does.
 fn ask(client: &mut Client, request: u64) -> std::io::Result<Answer> {
     let body = json!({ "id": format!("r{request}"), "n": request }).to_string();
-    if request % 2 == 0 {
+    if request.is_multiple_of(2) {
         let once = format!("{BY_ID}Idempotency-Key: repeat-{request}\r\n");
         return client.post("orders", &once, &body);
     }
