@@ -78,11 +78,7 @@ impl Ingest {
         (items, idempotency_key): (Items, Option<Arc<str>>),
         key: &str,
     ) -> Result<Accepted, AcceptError> {
-        let outcome = match known.caller.test {
-            true => Outcome::Test,
-            false => Outcome::Accepted,
-        };
-        let mut log = known.log_entry(outcome, 202);
+        let mut log = known.log_entry(known.outcome(), 202);
         let body = format!("DELETE {key}");
         let claim = (idempotency_key.as_deref()).map(|id| self.claim(&log, id, body.as_bytes()));
         log.idempotency_key = idempotency_key;

@@ -155,6 +155,14 @@ impl<'a> Known<'a> {
         }
     }
 
+    /// What becomes of what is accepted: of a test key, nothing.
+    pub(super) fn outcome(&self) -> Outcome {
+        match self.caller.test {
+            true => Outcome::Test,
+            false => Outcome::Accepted,
+        }
+    }
+
     pub(super) fn log_entry(&self, outcome: Outcome, http_status: u16) -> LogEntry {
         let (head, key) = (&self.head, &self.caller.key);
         let (connector, stream) = (Arc::clone(&key.connector), Arc::clone(&key.stream));

@@ -55,13 +55,9 @@ impl Ingest {
             Reading::Challenge(challenge, say) => return Ok(Stored::Challenge(challenge, say)),
         };
         let test = known.caller.test;
-        let outcome = match test {
-            true => Outcome::Test,
-            false => Outcome::Accepted,
-        };
         // Said before others share the bytes, which would be copied then.
         let items = delivery.items.accepted(key.rules.merges);
-        let mut log = known.log_entry(outcome, delivery.status);
+        let mut log = known.log_entry(known.outcome(), delivery.status);
         log.bytes = body.len() as u64;
         log.item_key = delivery.item_key;
         log.sender = known.sender(delivery.event, delivery.id);

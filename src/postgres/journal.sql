@@ -282,6 +282,7 @@ END $f$;
 CREATE FUNCTION horizon() RETURNS bigint LANGUAGE sql SET search_path = @schema@ AS $$
   WITH l AS MATERIALIZED (SELECT * FROM pg_locks),
   ours AS (SELECT virtualtransaction FROM l WHERE locktype = 'relation' AND relation = 'writers'::regclass
+           AND database = (SELECT oid FROM pg_database WHERE datname = current_database())
            AND mode IN ('RowShareLock', 'RowExclusiveLock')),
   strangers AS (SELECT transactionid::text::bigint AS x FROM l WHERE locktype = 'transactionid' AND mode = 'ExclusiveLock' AND granted
                 AND virtualtransaction NOT IN (SELECT virtualtransaction FROM ours))

@@ -56,12 +56,10 @@ pub fn routes(parts: &AdminParts) -> Router {
     let settings = Router::with_path("settings")
         .get(settings::Settings(p()))
         .push(Router::with_path("back-up").post(settings::BackUp(p())));
+    let search = Router::with_path("search").get(search::Search(p()));
     let subjects = [
         (Needs::VIEW, Router::new().get(overview::Overview(p()))),
-        (
-            Needs::VIEW,
-            Router::with_path("search").get(search::Search(p())),
-        ),
+        (Needs::VIEW, search),
         (Needs::VIEW, moved::routes()),
         (Needs::MANAGE, connector::routes(&parts.operator)),
         (Needs::RUN, connector::run(&parts.operator)),

@@ -42,7 +42,7 @@ impl Epochs {
         let renewing = async {
             while self.wanted.changed().await.is_ok() {
                 while let Err(error) = self.begin_wanted().await {
-                    tracing::debug!(%error, "screens do not begin anew yet");
+                    tracing::debug!(%error, "screens do not start over yet");
                     tokio::time::sleep(AGAIN_AFTER).await;
                 }
             }

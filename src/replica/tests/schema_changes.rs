@@ -185,16 +185,19 @@ fn an_entry_follows_on_the_one_before_it_and_no_other() {
             .map(|applied| applied.place)
     };
     let next = place.after(&second);
-    for (n, digest, change) in [
-        (2, next.digest, &second),
-        (1, next.digest, &second),
-        (1, place.digest, &second),
-        (0, place.digest, &first),
+    for (n, digest, change, is_other) in [
+        (2, next.digest, &second, false),
+        (1, next.digest, &second, true),
+        (1, place.digest, &second, true),
+        (0, place.digest, &first, false),
     ] {
-        assert!(matches!(
-            apply(n, digest, change),
-            Err(ApplyError::DoesNotFit(_))
-        ));
+        let refused = apply(n, digest, change).expect_err("it does not fit");
+        let is_expected = match refused {
+            ApplyError::OtherEntry(_) => is_other,
+            ApplyError::DoesNotFit(_) => !is_other,
+            _ => false,
+        };
+        assert!(is_expected, "{n}: {refused:?}");
     }
     assert_eq!(apply(1, place.digest, &first).expect("it fits"), place);
 }

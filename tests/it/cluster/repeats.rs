@@ -9,6 +9,7 @@
 use std::collections::{BTreeMap, HashSet};
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, OnceLock};
+use std::thread::ScopedJoinHandle;
 
 use ring::hmac;
 use tokio::sync::RwLock;
@@ -31,7 +32,7 @@ const KILLS: u64 = 3;
 /// Generations of the journal that begin meanwhile.
 const TURNS: u64 = 4;
 const SECRET: &str = "a-secret-of-repeats-0123456789";
-const SIGNED: &str = "/api/webhook/signed/main";
+const SIGNED: &str = "/api/webhook/orders/signed";
 
 /// Which requests are sent, and where.
 struct Repeats {
@@ -88,9 +89,11 @@ impl Repeats {
         }
     }
 
-    /// Waits until this share of the requests is sent.
-    fn reaches(&self, part: u64, of: u64) {
-        while self.sent.load(Ordering::Relaxed) < self.sent_max / of * part {
+    /// Waits until this share of the requests is sent, or nobody sends any more.
+    fn reaches(&self, part: u64, of: u64, senders: &[ScopedJoinHandle<'_, ()>]) {
+        while self.sent.load(Ordering::Relaxed) < self.sent_max / of * part
+            && !senders.iter().all(ScopedJoinHandle::is_finished)
+        {
             pause(Duration::from_millis(20));
         }
     }
@@ -164,12 +167,14 @@ fn each_of_many_repeats_on_any_node_is_the_same_request() {
     let repeats = Repeats::new(nodes.live().map(|node| node.service).collect(), sent_max);
     let mut random = random(test);
     std::thread::scope(|scope| {
-        for _ in 0..SENDERS {
-            let (seed, repeats) = (random.next(), &repeats);
-            scope.spawn(move || repeats.send(seed));
-        }
+        let senders: Vec<_> = (0..SENDERS)
+            .map(|_| {
+                let (seed, repeats) = (random.next(), &repeats);
+                scope.spawn(move || repeats.send(seed))
+            })
+            .collect();
         for kill in 0..kills {
-            repeats.reaches(kill + 1, kills + 1);
+            repeats.reaches(kill + 1, kills + 1, &senders);
             let at = usize::try_from(random.within(0..3)).expect("small");
             nodes.kill(at, &repeats.nodes, |_| {});
             if kill < TURNS {
