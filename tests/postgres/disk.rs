@@ -1,5 +1,6 @@
 //! A disk of a test's server that is soon full.
 
+use std::fs;
 use std::io::Write as _;
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
@@ -35,6 +36,22 @@ impl Postgres {
 }
 
 impl SmallDisk {
+    /// Leaves no space on it.
+    pub fn fill(&self) {
+        let mut filler = fs::File::create(self.filler()).expect("a file");
+        let block = [0; 4_096];
+        while filler.write_all(&block).is_ok() {}
+    }
+
+    /// Has the space again that [`fill`](Self::fill) took.
+    pub fn free(&self) {
+        fs::remove_file(self.filler()).expect("it was filled");
+    }
+
+    fn filler(&self) -> PathBuf {
+        self.0.join("filler")
+    }
+
     /// It has so many MiB from now on.
     pub fn resize(&self, mebibytes: u32) {
         let mut mount = Command::new("mount");

@@ -141,6 +141,11 @@ impl Postgres {
 
     /// A transaction of somebody else, which has a number, and is open until this is dropped.
     pub fn begin(&self) -> OpenTransaction {
+        self.begin_with("")
+    }
+
+    /// The same, which has run this statement.
+    pub fn begin_with(&self, sql: &str) -> OpenTransaction {
         let mut command = self.client();
         let mut client = command
             .stdin(Stdio::piped())
@@ -148,7 +153,7 @@ impl Postgres {
             .spawn()
             .expect("psql starts");
         let input = client.stdin.as_mut().expect("a pipe");
-        let begin = input.write_all(b"BEGIN; SELECT pg_current_xact_id();\n");
+        let begin = writeln!(input, "BEGIN; {sql}; SELECT pg_current_xact_id();");
         begin.expect("it is sent");
         let mut said = [0];
         let output = client.stdout.as_mut().expect("a pipe");

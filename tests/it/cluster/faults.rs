@@ -8,6 +8,7 @@ use std::io::Read as _;
 use postgres_server::Line;
 
 use super::*;
+use crate::faults::pause;
 use crate::process::Client;
 
 /// Waits until a screen of a node is sent this.
@@ -252,4 +253,147 @@ fn a_transaction_of_somebody_else_holds_nothing_up() {
     accepted(&node, "four");
     shows(&node, 4);
     node.stop();
+}
+
+/// Submits items until the disk of the database is full: the answer that says so. Those that are accepted are listed.
+fn fills_up(node: &Process, accepted: &mut Vec<String>) -> crate::process::Answer {
+    eventually("the disk of the database is full", || {
+        let id = format!("full-{}", accepted.len());
+        // Not so long that the database makes it shorter.
+        let body = json!({ "id": id, "n": 1, "text": "x".repeat(1_500) }).to_string();
+        let answer = node.post("orders", BY_ID, &body);
+        match answer.status {
+            202 => {
+                accepted.push(id);
+                None
+            }
+            503 => Some(answer),
+            other => panic!("{other}: {}", answer.body),
+        }
+    })
+}
+
+#[test]
+fn a_full_disk_of_the_database_is_503_until_it_has_space() {
+    const TEST: &str = "a_full_disk_of_the_database";
+    let Some(server) = Postgres::start(TEST) else {
+        return;
+    };
+    let Some(disk) = server.small_disk(TEST, 64) else {
+        return;
+    };
+    let nodes = ["a", "b"].map(|name| node(&server, name).spawn());
+    let mut ids = vec!["before".to_owned()];
+    accepted(&nodes[0], "before");
+    nodes.iter().for_each(|node| drop(shows(node, 1)));
+    disk.fill();
+    for _ in 0..3 {
+        for node in &nodes {
+            let refused = fills_up(node, &mut ids);
+            assert!(refused.header("retry-after").is_some());
+            assert!(refused.body.contains("disk is full"), "{}", refused.body);
+            assert!(!items(node).is_empty(), "the last state is shown");
+        }
+    }
+    disk.free();
+    for (at, node) in nodes.iter().enumerate() {
+        let id = format!("after-{at}");
+        accepted(node, &id);
+        ids.push(id);
+    }
+    let [a, b] = &nodes;
+    eventually("both have everything that was accepted", || {
+        let shown = items(a);
+        let has = |id: &String| shown.iter().any(|(key, _)| key == id);
+        (ids.iter().all(has) && items(b) == shown).then_some(())
+    });
+    for node in nodes {
+        ready_becomes(&node, None);
+        node.stop();
+    }
+}
+
+/// Why a node is said not to fit the others.
+fn why_not(asked: &Process, name: &str) -> Option<String> {
+    let nodes = nodes(asked);
+    let node = nodes.iter().find(|node| node["name"] == name)?;
+    Some(node["problems"].get(0)?.as_str()?.to_owned())
+}
+
+#[test]
+fn a_node_with_another_configuration_is_named_on_every_node_and_runs_no_sinks() {
+    const WHY: &str = "its declared configuration differs from that of node a";
+    let Some(server) = Postgres::start("a_node_with_another_configuration") else {
+        return;
+    };
+    let first = node(&server, "a").spawn();
+    accepted(&first, "one");
+    shows(&first, 1);
+    let differs = node(&server, "b").read_key("of-this-node", &["orders"], "");
+    let differs = differs.spawn();
+    for asked in [&first, &differs] {
+        let why = eventually("the node that differs is named", || why_not(asked, "b"));
+        let expected = format!("{WHY}, which runs the sinks");
+        assert!(why.starts_with(&expected), "{why}");
+        assert_eq!(why_not(asked, "a"), None);
+        let expected = format!("node b does not fit the other nodes: {WHY}");
+        eventually("the status names both", || {
+            asked.problems().contains(&expected).then_some(())
+        });
+        let refused = asked.call("POST", "/api/admin/cluster/nodes/b/claim", "");
+        assert_eq!(refused.status, 409, "{}", refused.body);
+        assert!(refused.body.contains(WHY), "{}", refused.body);
+    }
+    first.kill();
+    // Any other node would have them within a second or two.
+    let begun = Instant::now();
+    accepted(&differs, "two");
+    while begun.elapsed() < Duration::from_secs(8) {
+        let runs = |node: &Value| node["name"] == "b" && node["runs_sinks"] == true;
+        assert!(!nodes(&differs).iter().any(runs));
+        pause(Duration::from_millis(100));
+    }
+    assert_eq!(items(&differs).len(), 1, "nobody runs the sinks");
+    let why = why_not(&differs, "b").expect("it differs still");
+    let expected = format!("{WHY}, which ran the sinks last");
+    assert!(why.starts_with(&expected), "{why}");
+    let fits = node(&server, "c").spawn();
+    assert_eq!(owner(&fits), "c");
+    let shown = [&differs, &fits].map(|node| shows(node, 2));
+    assert_eq!(shown[0], shown[1]);
+    for node in [differs, fits] {
+        node.stop();
+    }
+}
+
+#[test]
+fn a_node_whose_copy_is_behind_accepts_and_is_not_ready() {
+    let Some(server) = Postgres::start("a_node_whose_copy_is_behind") else {
+        return;
+    };
+    let nodes = ["a", "b"].map(|name| node(&server, name).spawn());
+    accepted(&nodes[0], "one");
+    for node in &nodes {
+        shows(node, 1);
+        ready_becomes(node, None);
+    }
+    // Nobody reads the log of changes; everything else in the database is as it was.
+    let held = server.begin_with("LOCK TABLE headgate.log");
+    for (at, node) in nodes.iter().enumerate() {
+        ready_becomes(node, Some("copy"));
+        accepted(node, &format!("behind-{at}"));
+        let problems = eventually("the status says so", || {
+            let problems = node.problems();
+            problems.contains("cannot follow").then_some(problems)
+        });
+        assert!(problems.contains("show an older state"), "{problems}");
+        assert_eq!(items(node).len(), 1, "the last state is shown");
+    }
+    drop(held);
+    let shown = nodes.each_ref().map(|node| shows(node, 3));
+    assert_eq!(shown[0], shown[1]);
+    for node in nodes {
+        ready_becomes(&node, None);
+        node.stop();
+    }
 }
