@@ -15,7 +15,7 @@ use salvo_core::http::header::HeaderMap;
 
 /// Longest wait for the copy.
 const WAIT_MAX: Duration = Duration::from_secs(1);
-const BEHIND: &str = "the copy of this node does not have the state yet that If-None-Match names; retry after a second, or omit the header to get the state that this node has";
+const BEHIND: &str = "the copy of this node does not have the state yet that If-None-Match names; retry after a second, or omit the header";
 
 impl Readers {
     /// The newest change of which the tags of a request know, in the epoch of this pool; none: there is no such tag, or

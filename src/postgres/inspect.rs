@@ -122,27 +122,15 @@ impl Database {
         connection: &mut PgConnection,
         found: &mut Vec<Finding>,
     ) -> Result<(), DatabaseError> {
-        let is_made: bool = sqlx::query_scalar("SELECT to_regclass($1 || '.nodes') IS NOT NULL")
-            .bind(&self.schema)
-            .fetch_one(&mut *connection)
-            .await?;
-        let others = match is_made {
-            true => {
-                let sql = "SELECT count(DISTINCT name) FROM nodes WHERE name <> $1";
-                let others = sqlx::query_scalar(sql).bind(&self.node);
-                others.fetch_one(&mut *connection).await?
-            }
-            false => 0,
-        };
+        let nodes = NODES_MIN.max(self.other_nodes(connection).await? + 1);
         // The last one is reserved since PostgreSQL 16.
         let sql = "SELECT current_setting('superuser_reserved_connections')::bigint
                 + coalesce(current_setting('reserved_connections', true), '0')::bigint,
             current_setting('max_connections')::bigint, r.rolconnlimit::bigint, d.datconnlimit::bigint,
             quote_ident(r.rolname), quote_ident(d.datname)
             FROM pg_roles r, pg_database d WHERE r.rolname = current_user AND d.datname = current_database()";
-        let (reserved, of_server, of_role, of_database, role, database): ConnectionLimits =
+        let (reserved, of_server, of_role, of_database, role, database): AllowedConnections =
             sqlx::query_as(sql).fetch_one(connection).await?;
-        let nodes = NODES_MIN.max(others + 1);
         let needed = nodes * NODE_CONNECTIONS;
         let more = needed + reserved + OTHER_CONNECTIONS;
         for (who, limit, how) in [
@@ -173,10 +161,24 @@ impl Database {
         }
         Ok(())
     }
+
+    /// How many other nodes the cluster has, if there is one.
+    async fn other_nodes(&self, connection: &mut PgConnection) -> Result<i64, DatabaseError> {
+        let is_made: bool = sqlx::query_scalar("SELECT to_regclass($1 || '.nodes') IS NOT NULL")
+            .bind(&self.schema)
+            .fetch_one(&mut *connection)
+            .await?;
+        if !is_made {
+            return Ok(0);
+        }
+        let sql = "SELECT count(DISTINCT name) FROM nodes WHERE name <> $1";
+        let others = sqlx::query_scalar(sql).bind(&self.node);
+        Ok(others.fetch_one(connection).await?)
+    }
 }
 
 /// Connections that are reserved; those that the server, the role and the database may have; the names of both.
-type ConnectionLimits = (i64, i64, i64, i64, String, String);
+type AllowedConnections = (i64, i64, i64, i64, String, String);
 
 async fn of_server(
     connection: &mut PgConnection,
