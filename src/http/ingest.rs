@@ -235,9 +235,9 @@ async fn submit(
         let close = HeaderValue::from_static("close");
         res.headers_mut().insert(CONNECTION, close);
     }
-    let outcome = parts.outcome(&answer);
+    let span = parts.span(&answer);
     answer::write(answer, endpoint, req, res);
-    parts.answered(tracer, outcome, res);
+    head::answered(tracer, span, res);
 }
 
 /// `DELETE /api/streams/{stream}/items/{key}`
@@ -246,7 +246,7 @@ pub(super) async fn remove(ingest: &Ingest, req: &mut Request, res: &mut Respons
     let key = req.param::<String>("key").unwrap_or_default();
     let parts = Parts::of(req, Endpoint::Items, Some(stream)).followed(ingest.tracer());
     let answer = ingest.remove(parts.head(), &key).await;
-    let outcome = parts.outcome(&answer);
+    let span = parts.span(&answer);
     answer::write(answer, Endpoint::Items, req, res);
-    parts.answered(ingest.tracer(), outcome, res);
+    head::answered(ingest.tracer(), span, res);
 }

@@ -31,10 +31,7 @@ use settings::Networks;
 #[derive(Debug, Clone, Copy)]
 pub(super) struct RequestId(pub(super) Uuid);
 
-const X_REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
-
-/// Headers of most responses: the memory of the map is reserved once.
-const ANSWER_HEADERS: usize = 8;
+pub(super) const X_REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
 
 /// Assigns the request ID and catches panics.
 pub struct Outer {
@@ -66,8 +63,6 @@ impl Handler for Outer {
         let started = self.log_requests.then(Instant::now);
         let id = Uuid::now_v7();
         req.extensions_mut().insert(RequestId(id));
-        res.headers_mut().reserve(ANSWER_HEADERS);
-        set_request_id(res, id);
         if let Some(client) = self.proxies.client(peer(req), req) {
             req.extensions_mut().insert(Behind(client));
         }
@@ -92,6 +87,9 @@ impl Handler for Outer {
             tracing::error!(request_id = %id, path = req.uri().path(), "a request handler panicked");
             set_request_id(res, id);
             failed().answer(req, res);
+        }
+        if !res.headers().contains_key(X_REQUEST_ID) {
+            set_request_id(res, id);
         }
         head::keep_length(req, res);
         if let Some(started) = started {
@@ -191,8 +189,8 @@ pub(super) fn client_at(address: &SocketAddr) -> Client {
     }
 }
 
-/// Sets the request ID of the response; for a duplicate, this is the ID of the first request.
-pub(super) fn set_request_id(res: &mut Response, id: Uuid) {
+/// Sets the request ID of the response.
+fn set_request_id(res: &mut Response, id: Uuid) {
     let mut buffer = Uuid::encode_buffer();
     let text = id.hyphenated().encode_lower(&mut buffer);
     if let Ok(value) = HeaderValue::from_str(text) {

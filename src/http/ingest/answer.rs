@@ -2,38 +2,42 @@
 //!
 //! **Invariant**: a 2xx response to a request with items means that the items are on disk.
 
-use salvo_core::http::header::{CONTENT_TYPE, HeaderName, HeaderValue, LOCATION};
+use bytes::Bytes;
+use salvo_core::http::header::{CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue, LOCATION};
 use salvo_core::http::{ResBody, StatusCode};
 use salvo_core::{Request, Response};
 use uuid::Uuid;
 
-use crate::envelope;
 use crate::error::ApiError;
-use crate::middleware::set_request_id;
-use crate::rate;
+use crate::middleware::X_REQUEST_ID;
+use crate::rate::{self, insert};
 use ::ingest::{Accepted, Answer, Reply};
+use catalog::{QuotaState, VolumeLeft};
 use item::quote_into;
 use journal::log::Endpoint;
 use webhook::handshake::Challenge;
 
 const IDEMPOTENT_REPLAYED: HeaderName = HeaderName::from_static("idempotent-replayed");
 const X_HEADGATE_NOTICE: HeaderName = HeaderName::from_static("x-headgate-notice");
+/// Bytes of the texts of an acknowledgement without the name of the stream, at most, unless bytes are limited.
+const TEXT_BYTES: usize = 256;
+/// Headers that fit a map that is used again.
+const HEADERS_MAX: usize = 12;
 const WITHOUT_ITEM_KEY: &str = "this item has no item key, so the next one overwrites it; set item_key for the connector, or send X-Item-Key";
 
 /// Writes the answer of the pipeline.
-pub(super) fn write(answer: Answer, endpoint: Endpoint, req: &Request, res: &mut Response) {
-    if let Some(quota) = answer.quota {
-        rate::write_headers(res, "key", quota, answer.volume);
+pub(super) fn write(answer: Answer, endpoint: Endpoint, req: &mut Request, res: &mut Response) {
+    let left = answer.quota.map(|quota| (quota, answer.volume));
+    let result = match answer.result {
+        Ok(Reply::Accepted(accepted)) => return acknowledge(&accepted, left, endpoint, req, res),
+        Ok(Reply::Challenge(challenge)) => Ok(challenge),
+        Err(error) => Err(error),
+    };
+    if let Some((quota, volume)) = left {
+        rate::write_headers(res, "key", quota, volume);
     }
-    match answer.result {
-        Ok(Reply::Accepted(accepted)) => {
-            if accepted.without_item_key && endpoint == Endpoint::Webhook {
-                let notice = HeaderValue::from_static(WITHOUT_ITEM_KEY);
-                res.headers_mut().insert(X_HEADGATE_NOTICE, notice);
-            }
-            acknowledge(res, &accepted);
-        }
-        Ok(Reply::Challenge(challenge)) => write_challenge(res, challenge),
+    match result {
+        Ok(challenge) => write_challenge(res, challenge),
         Err(error) => ApiError::from(error).answer(req, res),
     }
 }
@@ -54,45 +58,135 @@ fn write_challenge(res: &mut Response, challenge: Challenge) {
     res.replace_body(ResBody::Once(challenge.body.into()));
 }
 
-fn acknowledge(res: &mut Response, accepted: &Accepted) {
+/// Acknowledges a request: all texts are in one buffer, and the headers in the map of the request.
+fn acknowledge(
+    accepted: &Accepted,
+    left: Option<(QuotaState, VolumeLeft)>,
+    endpoint: Endpoint,
+    req: &mut Request,
+    res: &mut Response,
+) {
     let receipt = &accepted.receipt;
     let mut buffer = Uuid::encode_buffer();
+    // For a duplicate, the ID of the first request.
     let id: &str = (receipt.request_id.hyphenated()).encode_lower(&mut buffer);
     let mut number = itoa::Buffer::new();
     let items = number.format(receipt.items);
-    let before = r#"{"success":true,"data":{"stream":""#;
-    let after = [
-        r#"","items_received":"#,
-        items,
-        r#","request_id":""#,
-        id,
-        r#""}}"#,
-    ];
-    let bytes: usize = after.iter().map(|part| part.len()).sum();
-    let mut json = String::with_capacity(before.len() + accepted.stream.len() + bytes);
-    json.push_str(before);
-    quote_into(&accepted.stream, &mut json);
-    json.extend(after);
+    let mut text = String::with_capacity(TEXT_BYTES + accepted.stream.len());
+    text.extend(["/api/requests/", id]);
+    let location = ..text.len();
+    let request_id = text.len() - id.len()..text.len();
+    let rate = left.map(|(quota, volume)| rate::push(&mut text, "key", quota, volume));
+    let json = text.len()..;
+    text.push_str(r#"{"success":true,"data":{"stream":""#);
+    quote_into(&accepted.stream, &mut text);
+    text.extend([r#"","items_received":"#, items]);
+    text.extend([r#","request_id":""#, id, r#""}}"#]);
+    let text = Bytes::from(text);
+
+    let headers = map_of(req, res);
+    insert(headers, X_REQUEST_ID, text.slice(request_id));
+    for (name, part) in rate.into_iter().flatten() {
+        insert(headers, name, text.slice(part));
+    }
+    if accepted.without_item_key && endpoint == Endpoint::Webhook {
+        let notice = HeaderValue::from_static(WITHOUT_ITEM_KEY);
+        headers.insert(X_HEADGATE_NOTICE, notice);
+    }
     if receipt.replayed {
-        set_request_id(res, receipt.request_id);
-        res.headers_mut()
-            .insert(IDEMPOTENT_REPLAYED, HeaderValue::from_static("true"));
+        headers.insert(IDEMPOTENT_REPLAYED, HeaderValue::from_static("true"));
     }
-    let headers = res.headers_mut();
-    if let Ok(location) = HeaderValue::try_from(["/api/requests/", id].concat()) {
-        headers.insert(LOCATION, location);
-    }
+    insert(headers, LOCATION, text.slice(location));
     let status = StatusCode::from_u16(accepted.status).unwrap_or(StatusCode::ACCEPTED);
-    if let Some((kind, text)) = accepted.answer {
-        res.status_code(status);
-        res.headers_mut()
-            .insert(CONTENT_TYPE, HeaderValue::from_static(kind));
-        res.replace_body(ResBody::Once(text.into()));
-        return;
-    }
-    match status {
+    let (kind, body) = match (accepted.answer, status) {
+        (Some((kind, body)), _) => (kind, Bytes::from_static(body.as_bytes())),
         // Some providers require a content type even without a body.
-        StatusCode::NO_CONTENT => envelope::write_json(res, status, Vec::new()),
-        status => envelope::write_json(res, status, json.into_bytes()),
+        (None, StatusCode::NO_CONTENT) => ("application/json", Bytes::new()),
+        (None, _) => ("application/json", text.slice(json)),
+    };
+    headers.insert(CONTENT_TYPE, HeaderValue::from_static(kind));
+    res.status_code(status);
+    res.replace_body(ResBody::Once(body));
+}
+
+/// The map of the response, with what it has so far. It is the map of the request, which was read: the connection reads its
+/// next request into the same one. A large map would stay with an idle connection.
+fn map_of<'a>(req: &mut Request, res: &'a mut Response) -> &'a mut HeaderMap {
+    let mut headers = std::mem::take(req.headers_mut());
+    if headers.capacity() <= HEADERS_MAX {
+        headers.clear();
+        headers.extend(std::mem::take(res.headers_mut()));
+        *res.headers_mut() = headers;
+    }
+    res.headers_mut()
+}
+
+#[cfg(test)]
+mod tests {
+    use journal::Receipt;
+    use salvo_core::http::header::VARY;
+
+    use super::*;
+
+    fn answered(headers: usize, replayed: bool) -> Response {
+        let (mut req, mut res) = (Request::new(), Response::new());
+        for number in 0..headers {
+            let name = HeaderName::try_from(format!("x-{number}")).expect("a name");
+            let value = HeaderValue::from_static("sent");
+            req.headers_mut().insert(name, value);
+        }
+        let vary = HeaderValue::from_static("origin");
+        res.headers_mut().insert(VARY, vary);
+        let receipt = Receipt {
+            request_id: Uuid::from_u128(7),
+            items: 12,
+            replayed,
+        };
+        let answer = Answer {
+            quota: Some(QuotaState {
+                burst: 20,
+                window_seconds: 2,
+                remaining: 19,
+                reset_seconds: 1,
+            }),
+            volume: VolumeLeft::default(),
+            result: Ok(Reply::Accepted(Accepted {
+                stream: "größe".into(),
+                receipt,
+                status: 202,
+                answer: None,
+                without_item_key: true,
+            })),
+        };
+        write(answer, Endpoint::Ingest, &mut req, &mut res);
+        res
+    }
+
+    #[test]
+    fn an_acknowledgement_says_its_own_whatever_the_map_of_its_request_had() {
+        let id = "00000000-0000-0000-0000-000000000007";
+        let location = format!("/api/requests/{id}");
+        for (headers, replayed) in [(0, false), (5, true), (9, false), (100, true)] {
+            let mut res = answered(headers, replayed);
+            let mut expected = vec![
+                ("vary", "origin"),
+                ("x-request-id", id),
+                ("ratelimit-policy", r#""key";q=20;w=2"#),
+                ("ratelimit", r#""key";r=19;t=1"#),
+                ("idempotent-replayed", "true"),
+                ("location", &location),
+                ("content-type", "application/json"),
+            ];
+            expected.retain(|(name, _)| replayed || *name != "idempotent-replayed");
+            let said = (res.headers().iter())
+                .map(|(name, value)| (name.as_str(), value.to_str().expect("text")));
+            assert_eq!(said.collect::<Vec<_>>(), expected);
+            assert!(res.headers().capacity() <= HEADERS_MAX);
+            let json = format!(
+                r#"{{"success":true,"data":{{"stream":"größe","items_received":12,"request_id":"{id}"}}}}"#
+            );
+            assert_eq!(res.status_code, Some(StatusCode::ACCEPTED));
+            assert!(matches!(res.take_body(), ResBody::Once(body) if *body == *json.as_bytes()));
+        }
     }
 }

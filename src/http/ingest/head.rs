@@ -14,7 +14,7 @@ use crate::tls::fingerprint;
 use ::ingest::{Address, Answer, Head, Reply, loggable_headers};
 use base::clock::Unix;
 use journal::log::{Client, Endpoint};
-use observe::telemetry::{SpanKind, Trace, Tracer, Value};
+use observe::telemetry::{Open, SpanKind, Trace, Tracer, Value};
 use webhook::Headers;
 
 /// A header: its name in lower case, and its value.
@@ -72,16 +72,6 @@ impl<'a> KnownHeaders<'a> {
     }
 }
 
-/// The outcome of a request in its trace.
-pub(super) enum TraceOutcome {
-    Accepted {
-        stream: Arc<str>,
-        items: u32,
-        replayed: bool,
-    },
-    Other,
-}
-
 impl<'a> Parts<'a> {
     pub(super) fn of(req: &'a Request, endpoint: Endpoint, stream: Option<String>) -> Self {
         let headers = req.headers();
@@ -129,15 +119,9 @@ impl<'a> Parts<'a> {
         self
     }
 
-    /// Ends the trace. Requests of unauthenticated clients are not traced; metrics count them.
-    pub(super) fn answered(&self, tracer: &Tracer, outcome: Option<TraceOutcome>, res: &Response) {
-        let (Some(trace), Some(outcome)) = (&self.trace, outcome) else {
-            return;
-        };
-        let status = res.status_code.unwrap_or_default();
-        if status == StatusCode::UNAUTHORIZED {
-            return;
-        }
+    /// The span of the request, if it is traced: with the answer, but for its status.
+    pub(super) fn span(&self, answer: &Answer) -> Option<Open> {
+        let trace = self.trace.as_ref()?;
         let route = match (self.endpoint, &self.address) {
             (Endpoint::Ingest, _) => "/api/ingest",
             (Endpoint::Webhook, None) => "/api/webhook/{stream}",
@@ -152,41 +136,17 @@ impl<'a> Parts<'a> {
             .root(format!("{} {route}", self.method))
             .with("http.request.method", text(self.method.to_owned()))
             .with("http.route", Value::Text(route.into()))
-            .with(
-                "http.response.status_code",
-                Value::Number(status.as_u16().into()),
-            )
             .with("headgate.request_id", text(self.request_id.to_string()));
-        if let TraceOutcome::Accepted {
-            stream,
-            items,
-            replayed,
-        } = outcome
-        {
+        if let Ok(Reply::Accepted(accepted)) = &answer.result {
+            let receipt = &accepted.receipt;
             span = span
-                .with("headgate.stream", Value::Name(stream))
-                .with("headgate.items", Value::Number(items.into()));
-            if replayed {
+                .with("headgate.stream", Value::from(&accepted.stream))
+                .with("headgate.items", Value::Number(receipt.items.into()));
+            if receipt.replayed {
                 span = span.with("headgate.replayed", Value::Text("true".into()));
             }
         }
-        if status.is_server_error() {
-            span.fail("UNAVAILABLE");
-        }
-        tracer.end(span);
-    }
-
-    /// The outcome for the trace, if the request is traced.
-    pub(super) fn outcome(&self, answer: &Answer) -> Option<TraceOutcome> {
-        self.trace.as_ref()?;
-        Some(match &answer.result {
-            Ok(Reply::Accepted(accepted)) => TraceOutcome::Accepted {
-                stream: Arc::clone(&accepted.stream),
-                items: accepted.receipt.items,
-                replayed: accepted.receipt.replayed,
-            },
-            _ => TraceOutcome::Other,
-        })
+        Some(span)
     }
 
     /// Ends the span of receiving the body, complete or not.
@@ -225,4 +185,19 @@ impl<'a> Parts<'a> {
             trace: self.trace.as_ref(),
         }
     }
+}
+
+/// Ends the trace. Requests of unauthenticated clients are not traced; metrics count them.
+pub(super) fn answered(tracer: &Tracer, span: Option<Open>, res: &Response) {
+    let Some(span) = span else { return };
+    let status = res.status_code.unwrap_or_default();
+    if status == StatusCode::UNAUTHORIZED {
+        return;
+    }
+    let number = Value::Number(status.as_u16().into());
+    let mut span = span.with("http.response.status_code", number);
+    if status.is_server_error() {
+        span.fail("UNAVAILABLE");
+    }
+    tracer.end(span);
 }
