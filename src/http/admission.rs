@@ -1,24 +1,28 @@
 //! Limits of the connections of a listener: of all clients, and of one client.
 //!
 //! **Invariant**: a connection without a request never keeps a place that another connection needs. When no place is
-//! free, the oldest connection without a request is closed: of the same client, if that client has reached its limit.
-//! Health checks are answered even when all places are in use. A client is one address, or an IPv6 network of 64 bits.
+//! free, the oldest connection without a request loses its place to the new one and is closed: that of the same client,
+//! if the client has reached its limit. Nobody waits for its end. Health checks are answered even when all places are
+//! in use. A client is one address, or an IPv6 network of 64 bits.
 
 use std::collections::{HashMap, VecDeque};
 use std::net::IpAddr;
-use std::sync::{Arc, Weak};
+use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::time::Duration;
 
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
-use tokio::time::{Instant, sleep_until};
-use tokio_util::sync::CancellationToken;
+use tokio::time::{Instant, sleep_until, timeout};
+use tokio_util::sync::{CancellationToken, WaitForCancellationFutureOwned};
 
 use settings::{Networks, party};
 
 use super::listen::Places;
 
-/// Minimum time that a connection can be without a request, even if another connection needs its place.
-const SILENT_TIME_MIN: Duration = Duration::from_millis(200);
+/// Minimum time that a connection can be without a request, even if another connection needs its place. With all places
+/// taken, the listener accepts as many connections in this time as it has places.
+const SILENT_TIME_MIN: Duration = Duration::from_millis(20);
+/// Time in which a connection gets a place for health checks only if all others have requests.
+const BUSY_TIME_MAX: Duration = Duration::from_millis(200);
 /// Places for health checks when no other place is free.
 const RESERVED: usize = 16;
 /// Number of clients up to which clients without a connection are always kept.
@@ -41,14 +45,14 @@ pub(super) struct Admission {
 /// The connections of one client.
 #[derive(Default)]
 struct Client {
-    /// Each open connection holds one reference.
-    connections: Arc<()>,
+    /// Each place in use holds one reference.
+    places: Arc<()>,
     silent: Queue,
 }
 
 impl Client {
-    fn open(&self) -> usize {
-        Arc::strong_count(&self.connections) - 1
+    fn in_use(&self) -> usize {
+        Arc::strong_count(&self.places) - 1
     }
 }
 
@@ -67,55 +71,83 @@ impl Queue {
         self.0.push_back(Arc::downgrade(silent));
     }
 
-    fn oldest(&mut self) -> Option<Arc<Silent>> {
+    /// When the oldest connection can lose its place.
+    fn due(&mut self) -> Option<Instant> {
         while let Some(first) = self.0.front() {
             if let Some(silent) = first.upgrade() {
-                return Some(silent);
+                return Some(silent.since + SILENT_TIME_MIN);
             }
             self.0.pop_front();
         }
         None
     }
 
-    /// Closes the oldest connection, if any.
-    fn close_oldest(&mut self) -> bool {
-        let oldest = self.oldest();
-        if let Some(oldest) = &oldest {
-            self.0.pop_front();
-            oldest.gives_way.cancel();
+    /// Takes the place of the oldest connection that has one, if it is due.
+    fn displace(&mut self) -> Option<Place> {
+        while self.due()? <= Instant::now() {
+            let oldest = self.0.pop_front()?.upgrade();
+            let place = oldest.as_ref().and_then(|oldest| oldest.take());
+            if let (Some(oldest), Some(place)) = (oldest, place) {
+                oldest.displaced.cancel();
+                return Some(place);
+            }
         }
-        oldest.is_some()
+        None
     }
 }
 
 /// A connection without a request. It is dropped when the request has arrived or the connection is closed.
 #[derive(Debug)]
 pub(super) struct Silent {
-    /// Canceled when another connection needs the place.
-    pub(super) gives_way: CancellationToken,
+    /// Empty once another connection has its place.
+    place: Mutex<Option<Place>>,
+    displaced: CancellationToken,
     since: Instant,
 }
 
 impl Silent {
-    pub(super) fn now() -> Arc<Self> {
+    fn new(place: Place, since: Instant) -> Arc<Self> {
         Arc::new(Self {
-            gives_way: CancellationToken::new(),
-            since: Instant::now(),
+            place: Mutex::new(Some(place)),
+            displaced: CancellationToken::new(),
+            since,
         })
     }
 
-    fn may_be_closed_at(&self) -> Instant {
-        self.since + SILENT_TIME_MIN
+    /// Its place, for the rest of the connection. `None`: another connection has it.
+    pub(super) fn take(&self) -> Option<Place> {
+        let mut place = self.place.lock().unwrap_or_else(PoisonError::into_inner);
+        place.take()
+    }
+
+    /// Whether its place is one of those for health checks.
+    pub(super) fn is_reserved(&self) -> bool {
+        let place = self.place.lock().unwrap_or_else(PoisonError::into_inner);
+        place.as_ref().is_some_and(|place| place.is_reserved)
+    }
+
+    /// Ends when another connection has taken its place.
+    pub(super) fn displaced(&self) -> WaitForCancellationFutureOwned {
+        self.displaced.clone().cancelled_owned()
     }
 }
 
-/// A place that is in use until the connection is closed.
+/// A place that is in use until it is dropped.
 #[derive(Debug)]
 pub(super) struct Place {
-    _permit: OwnedSemaphorePermit,
+    permit: OwnedSemaphorePermit,
     _of_client: Option<Arc<()>>,
-    /// It is one of the places for health checks.
-    pub(super) is_reserved: bool,
+    is_reserved: bool,
+}
+
+impl Place {
+    fn reserved(permit: OwnedSemaphorePermit) -> Self {
+        Self {
+            permit,
+            _of_client: None,
+            is_reserved: true,
+        }
+    }
 }
 
 impl Admission {
@@ -131,94 +163,85 @@ impl Admission {
         }
     }
 
-    /// Reserves a place for a connection. An address outside of the exempt networks is subject to the limit per client.
-    /// `None`: the connection is rejected because its client has reached the limit.
+    /// Reserves a place for a connection that was accepted at `since`. An address outside of the exempt networks is
+    /// subject to the limit per client. `None`: the connection is rejected because its client has reached the limit.
     pub(super) async fn admit(
         &mut self,
         address: Option<IpAddr>,
-        silent: &Arc<Silent>,
-    ) -> Option<Place> {
+        since: Instant,
+    ) -> Option<Arc<Silent>> {
         let address = address.filter(|address| !self.exempt.contains(Some(*address)));
         let of_client = match address.map(|address| self.of_client(party(address))) {
             None => None,
             Some(Some(one)) => Some(one),
             Some(None) => {
                 let permit = Arc::clone(&self.reserved).try_acquire_owned().ok()?;
-                return Some(Place::reserved(permit));
+                return Some(Silent::new(Place::reserved(permit), since));
             }
         };
-        let place = self.place(of_client).await?;
-        if !place.is_reserved {
+        let silent = Silent::new(self.place(of_client).await?, since);
+        if !silent.is_reserved() {
             let client = address.and_then(|address| self.clients.get_mut(&party(address)));
             if let Some(client) = client {
-                client.silent.add(silent);
+                client.silent.add(&silent);
             }
-            self.silent.add(silent);
+            self.silent.add(&silent);
         }
-        Some(place)
+        Some(silent)
     }
 
-    /// A reference for a connection of a client, if the client is below its limit or its oldest connection without a
-    /// request could be closed.
+    /// A reference for a place of a client, if the client is below its limit or one of its connections without a request
+    /// could be displaced.
     fn of_client(&mut self, client: IpAddr) -> Option<Arc<()>> {
         if self.clients.len() >= self.clients_max {
-            self.clients.retain(|_, client| client.open() > 0);
+            self.clients.retain(|_, client| client.in_use() > 0);
             self.clients_max = FORGOTTEN_MIN.max(2 * self.clients.len());
         }
         let client = self.clients.entry(client).or_default();
-        let oldest = client.silent.oldest();
-        if client.open() >= self.of_client_max {
-            oldest.filter(|oldest| oldest.may_be_closed_at() <= Instant::now())?;
-            client.silent.close_oldest();
+        if client.in_use() >= self.of_client_max {
+            drop(client.silent.displace()?);
         }
-        Some(Arc::clone(&client.connections))
+        Some(Arc::clone(&client.places))
     }
 
-    /// Reserves one of all places. If none is free, the oldest connection without a request is closed. If all
+    /// Reserves one of all places. If none is free, the oldest connection without a request loses its place. If all
     /// connections have requests, the result is a reserved place, or the first that becomes free.
     async fn place(&mut self, of_client: Option<Arc<()>>) -> Option<Place> {
         let of_all = |permit| Place {
-            _permit: permit,
+            permit,
             _of_client: of_client,
             is_reserved: false,
         };
         if let Ok(permit) = Arc::clone(&self.places).try_acquire_owned() {
             return Some(of_all(permit));
         }
-        let free = Arc::clone(&self.places).acquire_owned();
-        tokio::pin!(free);
-        let due = match self.silent.oldest() {
-            Some(oldest) => oldest.may_be_closed_at(),
-            None => Instant::now() + SILENT_TIME_MIN,
-        };
+        let places = Arc::clone(&self.places);
+        let free = || Arc::clone(&places).acquire_owned();
+        while let Some(due) = self.silent.due() {
+            if let Some(place) = self.silent.displace() {
+                return Some(of_all(place.permit));
+            }
+            tokio::select! {
+                biased;
+                permit = free() => return permit.ok().map(of_all),
+                () = sleep_until(due) => {}
+            }
+        }
+        if let Ok(permit) = timeout(BUSY_TIME_MAX, free()).await {
+            return permit.ok().map(of_all);
+        }
         tokio::select! {
             biased;
-            permit = &mut free => return permit.ok().map(of_all),
-            () = sleep_until(due) => {}
-        }
-        if self.silent.close_oldest() {
-            return free.await.ok().map(of_all);
-        }
-        tokio::select! {
-            biased;
-            permit = &mut free => permit.ok().map(of_all),
+            permit = free() => permit.ok().map(of_all),
             permit = Arc::clone(&self.reserved).acquire_owned() => permit.ok().map(Place::reserved),
-        }
-    }
-}
-
-impl Place {
-    fn reserved(permit: OwnedSemaphorePermit) -> Self {
-        Self {
-            _permit: permit,
-            _of_client: None,
-            is_reserved: true,
         }
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use futures_util::FutureExt as _;
+
     use super::*;
 
     fn admission(max: usize, of_address_max: usize) -> Admission {
@@ -230,21 +253,47 @@ mod tests {
         })
     }
 
+    impl Silent {
+        /// The only connection of a listener.
+        pub(crate) fn alone() -> Arc<Self> {
+            let permit = Arc::new(Semaphore::new(1)).try_acquire_owned();
+            let place = Place {
+                permit: permit.expect("it is free"),
+                _of_client: None,
+                is_reserved: false,
+            };
+            Self::new(place, Instant::now())
+        }
+
+        /// As if another connection had its place.
+        pub(crate) fn displaced_alone() -> Arc<Self> {
+            let silent = Self::alone();
+            silent.take();
+            silent.displaced.cancel();
+            silent
+        }
+
+        fn is_displaced(&self) -> bool {
+            self.displaced.is_cancelled()
+        }
+    }
+
     impl Admission {
         /// A connection that has had no request since this time.
-        async fn open(&mut self, address: &str, since: Instant) -> (Option<Place>, Arc<Silent>) {
-            let silent = Arc::new(Silent {
-                gives_way: CancellationToken::new(),
-                since,
-            });
-            let address = address.parse().ok();
-            (self.admit(address, &silent).await, silent)
+        async fn open(&mut self, address: &str, since: Instant) -> Arc<Silent> {
+            let admitted = self.admit(address.parse().ok(), since).await;
+            admitted.expect("a place")
         }
 
         /// A connection whose request has arrived.
         async fn asks(&mut self, address: &str) -> Place {
-            self.open(address, Instant::now()).await.0.expect("a place")
+            let silent = self.open(address, Instant::now()).await;
+            silent.take().expect("a place")
         }
+    }
+
+    fn long_ago() -> Instant {
+        Instant::now() - SILENT_TIME_MIN
     }
 
     #[tokio::test]
@@ -273,32 +322,57 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn the_oldest_without_a_request_gives_way_to_its_own_client() {
+    async fn the_oldest_without_a_request_is_displaced_by_its_own_client() {
         let mut admission = admission(100, 2);
-        let long_ago = Instant::now() - SILENT_TIME_MIN;
-        let (_elsewhere, others) = admission.open("192.0.2.9", long_ago).await;
-        let (_first, first) = admission.open("192.0.2.1", long_ago).await;
+        let others = admission.open("192.0.2.9", long_ago()).await;
+        let first = admission.open("192.0.2.1", long_ago()).await;
         let later = Instant::now() + Duration::from_secs(3_600);
-        let (_second, second) = admission.open("192.0.2.1", later).await;
+        let second = admission.open("192.0.2.1", later).await;
         let third = admission.asks("192.0.2.1").await;
         assert!(!third.is_reserved);
         let young = admission.asks("192.0.2.1").await;
         assert!(young.is_reserved, "the second may still send its request");
-        assert!(first.gives_way.is_cancelled());
-        assert!(!second.gives_way.is_cancelled() && !others.gives_way.is_cancelled());
+        assert!(first.is_displaced() && first.take().is_none());
+        assert!(!second.is_displaced() && !others.is_displaced());
     }
 
     #[tokio::test]
-    async fn without_a_place_the_oldest_of_all_gives_way_and_health_has_a_reserve() {
+    async fn nobody_waits_for_the_end_of_those_who_are_displaced() {
+        let mut admission = admission(200, 200);
+        let mut silent = Vec::new();
+        for n in 0..200 {
+            let address = format!("192.0.2.{n}");
+            silent.push(admission.open(&address, long_ago()).await);
+        }
+        let mut asking = Vec::new();
+        for n in 0..200 {
+            let address = format!("198.51.100.{n}");
+            let place = admission.asks(&address).now_or_never();
+            asking.push(place.expect("it has a place at once"));
+        }
+        assert!(asking.iter().all(|place| !place.is_reserved));
+        assert!(silent.iter().all(|one| one.is_displaced()));
+    }
+
+    #[tokio::test]
+    async fn who_has_a_request_is_not_displaced() {
+        let mut admission = admission(2, 2);
+        let first = admission.open("192.0.2.1", long_ago()).await;
+        let second = admission.open("192.0.2.2", long_ago()).await;
+        let _first = first.take().expect("its place");
+        // The first one is still the oldest of the queue.
+        let third = admission.asks("192.0.2.3").await;
+        assert!(!third.is_reserved);
+        assert!(second.is_displaced() && !first.is_displaced());
+    }
+
+    #[tokio::test]
+    async fn when_all_have_requests_health_has_a_reserve() {
         let mut admission = admission(2, 100);
-        let (silent, oldest) = admission.open("192.0.2.1", Instant::now()).await;
-        let _asks = admission.asks("192.0.2.2").await;
-        let told = oldest.gives_way.clone();
-        let closes = async {
-            told.cancelled().await;
-            drop((silent, oldest));
-        };
-        let (_third, ()) = tokio::join!(admission.asks("192.0.2.3"), closes);
+        let _all = [
+            admission.asks("192.0.2.1").await,
+            admission.asks("192.0.2.2").await,
+        ];
         let mut reserved = Vec::new();
         for _ in 0..RESERVED {
             let place = admission.asks("192.0.2.4").await;
@@ -306,7 +380,7 @@ mod tests {
             reserved.push(place);
         }
         let more = admission.asks("192.0.2.4");
-        let waits = tokio::time::timeout(SILENT_TIME_MIN * 10, more).await;
+        let waits = timeout(BUSY_TIME_MAX * 10, more).await;
         assert!(waits.is_err(), "it waits for a place");
         reserved.pop();
         assert!(admission.asks("192.0.2.4").await.is_reserved);
@@ -316,7 +390,7 @@ mod tests {
     async fn clients_without_a_connection_are_forgotten() {
         let mut admission = admission(10_000, 2);
         let kept = admission.asks("192.0.2.1").await;
-        let (_silent, _oldest) = admission.open("192.0.2.1", Instant::now()).await;
+        let _silent = admission.open("192.0.2.1", Instant::now()).await;
         for n in 0..10_000_u32 {
             let address = std::net::Ipv4Addr::from(n | 1 << 24).to_string();
             drop(admission.asks(&address).await);

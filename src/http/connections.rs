@@ -17,7 +17,7 @@ use salvo_core::conn::tcp::{DynTcpAcceptors, TcpCoupler};
 use salvo_core::conn::{Accepted, Acceptor, DynStream, Holding};
 use salvo_core::fuse::ArcFusePolicy;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
-use tokio::time::Sleep;
+use tokio::time::{Instant, Sleep};
 use tokio_util::sync::WaitForCancellationFutureOwned;
 
 use super::admission::{Admission, Place, Silent};
@@ -108,12 +108,12 @@ impl Acceptor for Limited {
             match Acceptor::accept(&mut self.inner, policy.clone()).await {
                 Ok(accepted) => {
                     let address = client_at(&accepted.remote_addr).address();
-                    let silent = Silent::now();
-                    let Some(place) = self.admission.admit(address, &silent).await else {
+                    let admitted = self.admission.admit(address, Instant::now()).await;
+                    let Some(silent) = admitted else {
                         self.counted.refused(address);
                         continue;
                     };
-                    let held = Held::new(place, address, &self.counted);
+                    let held = Held::new(address, &self.counted);
                     let connection = |stream| Connection::new(stream, silent, held);
                     return Ok(accepted.map_into(|_| TcpCoupler::new(), connection));
                 }
@@ -130,18 +130,16 @@ impl Acceptor for Limited {
     }
 }
 
-/// The place of a connection, counted until it is dropped.
+/// A connection, counted until it is dropped.
 struct Held {
-    place: Place,
     address: Option<IpAddr>,
     counted: Counted,
 }
 
 impl Held {
-    fn new(place: Place, address: Option<IpAddr>, counted: &Counted) -> Self {
+    fn new(address: Option<IpAddr>, counted: &Counted) -> Self {
         counted.connections().open.inc();
         Self {
-            place,
             address,
             counted: counted.clone(),
         }
@@ -163,13 +161,14 @@ pub(super) struct Connection<S = DynStream> {
     health: Option<HealthOnly>,
     /// Its time is over, and no request has arrived.
     is_over: bool,
+    /// Its place, once the head of the first request was read.
+    place: Option<Place>,
     held: Option<Held>,
 }
 
 impl<S> Connection<S> {
     fn new(inner: S, silent: Arc<Silent>, held: impl Into<Option<Held>>) -> Self {
-        let held = held.into();
-        let is_reserved = held.as_ref().is_some_and(|held| held.place.is_reserved);
+        let is_reserved = silent.is_reserved();
         let time_max = match is_reserved {
             true => RESERVED_TIME_MAX,
             false => FIRST_HEAD_TIME_MAX,
@@ -179,7 +178,8 @@ impl<S> Connection<S> {
             first_head: Some(FirstHead::within(time_max, silent)),
             health: is_reserved.then(HealthOnly::default),
             is_over: false,
-            held,
+            place: None,
+            held: held.into(),
         }
     }
 
@@ -213,7 +213,7 @@ impl HealthOnly {
 struct FirstHead {
     deadline: Pin<Box<Sleep>>,
     displaced: Pin<Box<WaitForCancellationFutureOwned>>,
-    _silent: Arc<Silent>,
+    silent: Arc<Silent>,
     begun: bool,
     /// Line ends since the last other byte. Two of them end the head.
     line_ends: u8,
@@ -223,8 +223,8 @@ impl FirstHead {
     fn within(time_max: Duration, silent: Arc<Silent>) -> Self {
         Self {
             deadline: Box::pin(tokio::time::sleep(time_max)),
-            displaced: Box::pin(silent.gives_way.clone().cancelled_owned()),
-            _silent: silent,
+            displaced: Box::pin(silent.displaced()),
+            silent,
             begun: false,
             line_ends: 0,
         }
@@ -275,6 +275,13 @@ impl<S: AsyncRead + Unpin> AsyncRead for Connection<S> {
                 return Poll::Ready(Err(io::ErrorKind::ConnectionAborted.into()));
             }
             if let Some(own) = head.ends_in(bytes) {
+                this.place = head.silent.take();
+                if this.place.is_none() {
+                    // Another connection has its place since.
+                    this.is_over = true;
+                    buffer.set_filled(before);
+                    return Poll::Ready(Err(io::ErrorKind::TimedOut.into()));
+                }
                 this.first_head = None;
                 if this.health.is_some() {
                     // Bytes after the first request are dropped: one request is allowed.
@@ -336,10 +343,10 @@ mod tests {
 
     /// Reads a connection on which these pieces arrive, until the head is complete. Otherwise no more bytes arrive, and
     /// the time is over.
-    async fn read(pieces: &[&str]) -> Result<String, io::ErrorKind> {
+    async fn read(silent: Arc<Silent>, pieces: &[&str]) -> Result<String, io::ErrorKind> {
         let (mut client, server) = duplex(1024);
-        let mut connection = Connection::new(server, Silent::now(), None);
-        connection.first_head = Some(FirstHead::within(Duration::ZERO, Silent::now()));
+        let mut connection = Connection::new(server, Arc::clone(&silent), None);
+        connection.first_head = Some(FirstHead::within(Duration::ZERO, silent));
         let mut text = String::new();
         for piece in pieces {
             client
@@ -377,9 +384,18 @@ mod tests {
                 Ok("\r\nG / HTTP/1.1\n\n{".to_owned()),
             ),
         ] {
-            assert_eq!(read(pieces).await, expected, "{pieces:?}");
+            let read = read(Silent::alone(), pieces).await;
+            assert_eq!(read, expected, "{pieces:?}");
         }
     }
+
+    #[tokio::test]
+    async fn a_request_that_comes_after_its_place_is_taken_is_not_read() {
+        let head = "GET / HTTP/1.1\r\nHost: x\r\n\r\n";
+        let read = read(Silent::displaced_alone(), &[head]).await;
+        assert_eq!(read, Err(io::ErrorKind::TimedOut));
+    }
+
     #[test]
     fn a_reserved_connection_asks_about_health_and_nothing_else() {
         let may_ask = |pieces: &[&str]| {
