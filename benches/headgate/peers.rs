@@ -51,9 +51,6 @@ pub(crate) struct Options {
     peers: Vec<Peer>,
 }
 
-/// Keys of single objects.
-const SMALL_KEYS: u64 = 100;
-
 /// Longest time for sending every key once.
 const FILL_WAIT: Duration = Duration::from_secs(60);
 
@@ -160,10 +157,9 @@ impl Rising<'_> {
 
     /// Sends every key once: a slow server is not sent all of them in the rounds.
     fn fill(&mut self, place: usize, shape: Shape) -> Result<()> {
-        let count = keys(shape);
-        let keys = Keys::Cycle { next: 0, count };
+        let keys = Keys::every(shape);
         let load = Load {
-            requests_max: count / shape.items() as u64,
+            requests_max: shape.keys() / shape.items() as u64,
             ..self.running.load(FILL_WAIT)
         };
         let requests = self.running.requests(shape, keys, &self.revisions);
@@ -180,14 +176,7 @@ impl Rising<'_> {
         self.number += 1;
         let sources = (0..shape.connections())
             .map(|sender| {
-                let keys = if shape == Shape::Small {
-                    Keys::Cycle {
-                        next: sender as u64 % SMALL_KEYS,
-                        count: SMALL_KEYS,
-                    }
-                } else {
-                    Keys::of(shape, sender)
-                };
+                let keys = Keys::of(shape, sender);
                 let requests = self.running.requests(shape, keys, &self.revisions);
                 Source::Fresh(Box::new(requests))
             })
@@ -207,17 +196,8 @@ impl Rising<'_> {
     fn check(&self) -> Result<()> {
         let store = self.running.store()?;
         for (shape, accepted) in STREAMS.into_iter().zip(self.accepted) {
-            store.check(shape, keys(shape), accepted)?;
+            store.check(shape, shape.keys(), accepted)?;
         }
         store.check_messages(self.accepted.iter().sum())
-    }
-}
-
-/// Keys of a stream once all were sent.
-fn keys(shape: Shape) -> u64 {
-    if shape.is_array() {
-        shape.keys()
-    } else {
-        SMALL_KEYS
     }
 }

@@ -11,7 +11,7 @@ use memchr::memmem;
 
 use crate::Result;
 use crate::http::Client;
-use crate::ingest::payload::{ITEM_KEY, Keys, Requests, Revisions, Shape};
+use crate::ingest::payload::{ITEM_KEY, Keys, RECURRING_KEYS, Requests, Revisions, Shape};
 use crate::senders::tag;
 
 const READ_KEY: &str = "rk_live_count_0123456789abcdef";
@@ -151,7 +151,11 @@ impl Load {
         let clients = (0..at_once).map(|_| Client::connect(self.service));
         let mut clients = clients.collect::<std::io::Result<Vec<Client>>>()?;
         let shape = work.shape();
-        let mut requests = Requests::new(shape, Keys::of(shape, 0), &self.revisions);
+        let keys = Keys::Cycle {
+            next: 0,
+            count: RECURRING_KEYS,
+        };
+        let mut requests = Requests::new(shape, keys, &self.revisions);
         for _ in 0..count.div_ceil(at_once) {
             let begun = Instant::now();
             for client in &mut clients {

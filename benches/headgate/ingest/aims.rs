@@ -6,7 +6,7 @@
 //! is what is compared with its aim; absolute times are compared only where the aim is one.
 
 use super::payload::Shape;
-use super::report::{MEGABYTE, Results, ShapeResult};
+use super::report::{MEGABYTE, Overload, Results, ShapeResult};
 use super::rounds::Round;
 use crate::aim::Aim;
 use crate::times::{median, median_of};
@@ -37,6 +37,23 @@ impl ShapeResult {
             .collect();
         median(&ratios)
     }
+
+    fn cpu_aim(&self, limit: f64) -> Aim {
+        let title = self.shape.title();
+        let name = format!("CPU of a durable request / empty handler: {title}");
+        let ratio = self.against_floor(|round| round.cpu_micros_per_request);
+        Aim::at_most(name, ratio, limit, "")
+    }
+}
+
+impl Overload {
+    /// Most memory while more 1 MB bodies are sent than there is room for.
+    fn peak_aim(&self) -> Option<Aim> {
+        let name = format!("peak memory, {} x 1 MB at once", self.connections);
+        let peak = self.round.peak_bytes as f64 / MEGABYTE;
+        let is_large = self.name == Shape::Recurring.name();
+        is_large.then(|| Aim::at_most(name, peak, 200.0, " MB"))
+    }
 }
 
 impl Results {
@@ -57,28 +74,26 @@ impl Results {
         let started = megabytes(self.memory.started_bytes);
         let loaded = megabytes(self.memory.loaded_bytes);
         let first = median(&self.starts.warm_ms);
-        aims.push(Aim::at_most("idle memory, started", started, 30.0, " MB"));
-        aims.push(Aim::at_most("idle memory, after load", loaded, 30.0, " MB"));
+        aims.push(Aim::at_most("idle memory, started", started, 28.0, " MB"));
+        aims.push(Aim::at_most("idle memory, after load", loaded, 36.0, " MB"));
+        aims.extend(self.overloads.iter().filter_map(Overload::peak_aim));
         aims.push(Aim::at_most("first 202, warm cache", first, 100.0, " ms"));
         aims
     }
 
     fn shape_aims(&self, result: &ShapeResult) -> Vec<Aim> {
         match result.shape {
-            Shape::Small => {
-                let ratio = result.against_floor(|round| round.cpu_micros_per_request);
-                let name = "CPU of a durable 200 B request / empty handler";
-                vec![Aim::at_most(name, ratio, 3.0, ""), self.disk_aim(result)]
-            }
+            Shape::Small => vec![result.cpu_aim(2.5), self.disk_aim(result)],
+            Shape::Many => vec![result.cpu_aim(3.0)],
+            Shape::Medium => vec![result.cpu_aim(3.5)],
             Shape::Recurring => {
                 let name = "items/s, recurring keys / plain upsert";
-                vec![Aim::at_least(name, result.against_upsert(), 0.70)]
+                vec![Aim::at_least(name, result.against_upsert(), 0.90)]
             }
             Shape::Random => {
                 let name = "items/s, random keys / plain upsert";
-                vec![Aim::at_least(name, result.against_upsert(), 0.35)]
+                vec![Aim::at_least(name, result.against_upsert(), 0.95)]
             }
-            Shape::Medium => Vec::new(),
         }
     }
 

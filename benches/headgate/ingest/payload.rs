@@ -11,7 +11,13 @@ use std::sync::atomic::{AtomicU64, Ordering};
 /// Items in one array body.
 pub(crate) const ARRAY_ITEMS: usize = 5_000;
 
-/// Keys that single objects and recurring arrays use again and again.
+/// Keys of small objects that are sent again and again.
+const FEW_KEYS: u64 = 100;
+
+/// Keys that small objects draw from where there are many.
+const MANY_KEYS: u64 = 100_000;
+
+/// Keys that larger objects and recurring arrays use again and again.
 pub(crate) const RECURRING_KEYS: u64 = 5_000;
 
 /// Keys that random arrays draw from.
@@ -28,9 +34,11 @@ const REVISION_FIRST: u64 = 1_000_000_000;
 /// One kind of body, with a stream and a key of its own.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 pub(crate) enum Shape {
-    /// One object of about 200 bytes.
+    /// One object of about 200 bytes, the same 100 keys again and again.
     Small,
-    /// One object of about 2 KB.
+    /// One object of about 200 bytes, keys drawn from 100,000.
+    Many,
+    /// One object of about 2 KB, the same 5,000 keys again and again.
     Medium,
     /// 5,000 items just under 1 MB, the same 5,000 keys each time.
     Recurring,
@@ -40,12 +48,19 @@ pub(crate) enum Shape {
 
 impl Shape {
     /// Every shape, in the order in which they run.
-    pub(crate) const ALL: [Self; 4] = [Self::Small, Self::Medium, Self::Recurring, Self::Random];
+    pub(crate) const ALL: [Self; 5] = [
+        Self::Small,
+        Self::Many,
+        Self::Medium,
+        Self::Recurring,
+        Self::Random,
+    ];
 
     /// The name on the command line and of the stream.
     pub(crate) fn name(self) -> &'static str {
         match self {
             Self::Small => "small",
+            Self::Many => "many",
             Self::Medium => "medium",
             Self::Recurring => "recurring",
             Self::Random => "random",
@@ -55,7 +70,8 @@ impl Shape {
     /// What the table calls it.
     pub(crate) fn title(self) -> &'static str {
         match self {
-            Self::Small => "200 B",
+            Self::Small => "200 B, 100 keys",
+            Self::Many => "200 B, 100,000 keys",
             Self::Medium => "2 KB",
             Self::Recurring => "1 MB, recurring keys",
             Self::Random => "1 MB, random keys",
@@ -82,11 +98,18 @@ impl Shape {
         matches!(self, Self::Recurring | Self::Random)
     }
 
+    /// Whether the pool has every key of it before the rounds, which send too few requests to name them all.
+    pub(crate) fn is_filled(self) -> bool {
+        self.is_array() || self == Self::Many
+    }
+
     /// Keys that the stream has once each of them was sent.
     pub(crate) fn keys(self) -> u64 {
         match self {
+            Self::Small => FEW_KEYS,
+            Self::Many => MANY_KEYS,
+            Self::Medium | Self::Recurring => RECURRING_KEYS,
             Self::Random => RANDOM_KEYS,
-            _ => RECURRING_KEYS,
         }
     }
 
@@ -157,19 +180,16 @@ pub(crate) enum Keys {
 impl Keys {
     /// The keys of `shape` for sender number `sender`.
     pub(crate) fn of(shape: Shape, sender: usize) -> Self {
-        let sender = sender as u64;
+        let (sender, count) = (sender as u64, shape.keys());
         match shape {
-            Shape::Random => Self::Random {
+            Shape::Many | Shape::Random => Self::Random {
                 state: 0x9E37_79B9_7F4A_7C15 ^ (sender + 1).wrapping_mul(0xD1B5_4A32_D192_ED03),
-                count: RANDOM_KEYS,
+                count,
             },
-            Shape::Recurring => Self::Cycle {
-                next: 0,
-                count: RECURRING_KEYS,
-            },
+            Shape::Recurring => Self::Cycle { next: 0, count },
             Shape::Small | Shape::Medium => Self::Cycle {
-                next: sender * RECURRING_KEYS / shape.connections() as u64 % RECURRING_KEYS,
-                count: RECURRING_KEYS,
+                next: sender * count / shape.connections() as u64 % count,
+                count,
             },
         }
     }
@@ -242,6 +262,8 @@ pub(crate) struct Body {
     pub(crate) open: &'static str,
     /// What it ends with.
     pub(crate) close: &'static str,
+    /// How many items there are.
+    pub(crate) items: usize,
 }
 
 impl Body {
@@ -256,6 +278,17 @@ impl Body {
             item: shape.nested(),
             open,
             close,
+            items: shape.items(),
+        }
+    }
+
+    /// An array of the items of `shape`, also where that sends single objects.
+    fn array_of(shape: Shape) -> Self {
+        Self {
+            item: shape.nested(),
+            open: "[",
+            close: "]",
+            items: ARRAY_ITEMS,
         }
     }
 }
@@ -264,28 +297,35 @@ impl Requests {
     /// Requests of `shape` that name `keys`.
     pub(crate) fn new(shape: Shape, keys: Keys, revisions: &Revisions) -> Self {
         let head = |length| request_head(&shape.ingest_key(), ITEM_KEY, length);
-        Self::with(shape, &Body::of(shape), head, keys, revisions)
+        Self::with(&Body::of(shape), head, keys, revisions)
+    }
+
+    /// Arrays that name every key of `shape` once, in order.
+    pub(crate) fn every_key(shape: Shape, revisions: &Revisions) -> Self {
+        let head = |length| request_head(&shape.ingest_key(), ITEM_KEY, length);
+        Self::with(&Body::array_of(shape), head, Keys::every(shape), revisions)
     }
 
     /// The same with another body; `head` is given its length.
     pub(crate) fn with(
-        shape: Shape,
         body: &Body,
         head: impl FnOnce(usize) -> String,
         keys: Keys,
         revisions: &Revisions,
     ) -> Self {
-        let Body { item, open, close } = body;
-        let items = vec![item.as_str(); shape.items()].join(",");
-        let body = format!("{open}{items}{close}");
-        let head = head(body.len());
+        let Body {
+            item, open, close, ..
+        } = body;
+        let items = vec![item.as_str(); body.items].join(",");
+        let text = format!("{open}{items}{close}");
+        let head = head(text.len());
         let first = head.len() + open.len();
-        let slots = (0..shape.items())
+        let slots = (0..body.items)
             .map(|index| Slot::find(item, first + index * (item.len() + 1)))
             .collect();
         Self {
             body_at: head.len(),
-            bytes: [head, body].concat().into_bytes(),
+            bytes: [head, text].concat().into_bytes(),
             slots,
             keys,
             revisions: revisions.clone(),

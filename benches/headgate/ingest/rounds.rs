@@ -136,9 +136,9 @@ pub(crate) fn alone(target: Target<'_>, duration: Duration) -> Result<ProbeTimes
     })
 }
 
-/// Sends every key of an array shape once, so that the pool is as full as the plain upsert's.
+/// Sends every key of a shape once, in arrays, so that its rounds only update, as those of the plain upsert do.
 pub(crate) fn fill(target: Target<'_>, shape: Shape, revisions: &Revisions) -> Result<()> {
-    let requests = Requests::new(shape, Keys::every(shape), revisions);
+    let requests = Requests::every_key(shape, revisions);
     let load = Load {
         requests_max: shape.keys() / ARRAY_ITEMS as u64,
         ..Load::new(target.daemon.server.service, Duration::from_secs(60))

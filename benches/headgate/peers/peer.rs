@@ -129,6 +129,7 @@ impl Peer {
                 item: shape.flat(),
                 open: r#"{"rows":["#,
                 close: "]}",
+                items: shape.items(),
             },
             _ => Body::of(shape),
         }

@@ -65,7 +65,7 @@ impl Running {
         let token = fs::read_to_string(self.folder.join("token"));
         let token = token.map_or_else(|_| shape.ingest_key(), |token| token.trim().to_owned());
         let head = |length| self.peer.head(shape, &token, length);
-        Requests::with(shape, &self.peer.body(shape), head, keys, revisions)
+        Requests::with(&self.peer.body(shape), head, keys, revisions)
     }
 
     /// Load until it has everything.
