@@ -90,7 +90,7 @@ pub struct Subscription {
     /// Messages that are ready and not fetched yet.
     outbox: VecDeque<Frame>,
     /// Of the last fetched message, if traces are collected: its streams and their positions.
-    told: Vec<(Arc<str>, ChangeSeq)>,
+    traced: Vec<(Arc<str>, ChangeSeq)>,
     /// The renderer resumed and has not received yet that it is up to date.
     resumed: bool,
     /// There can be changes since the last flush.
@@ -105,7 +105,7 @@ pub struct Subscription {
     /// It received that its earlier items are invalid.
     is_reset: bool,
     ended: bool,
-    _seat: Permit,
+    _permit: Permit,
 }
 
 impl Subscription {
@@ -150,7 +150,7 @@ impl Subscription {
             renderer,
             listener,
             outbox,
-            told: Vec::new(),
+            traced: Vec::new(),
             resumed: !afresh,
             pending: true,
             flushing: None,
@@ -160,7 +160,7 @@ impl Subscription {
             alarm: Box::pin(sleep_until(now + live.heartbeat)),
             is_reset: false,
             ended: false,
-            _seat: request.permit,
+            _permit: request.permit,
             live,
         }
     }
@@ -185,9 +185,9 @@ impl Subscription {
             if std::mem::replace(&mut self.epoch, epoch) != epoch {
                 self.begin_anew(LOST);
             }
-            if !self.told.is_empty() && self.outbox.is_empty() {
+            if !self.traced.is_empty() && self.outbox.is_empty() {
                 // The connection has sent the message and requests the next one.
-                for (stream, through) in self.told.drain(..) {
+                for (stream, through) in self.traced.drain(..) {
                     self.live.tracer.pushed(&stream, through);
                 }
             }
@@ -315,7 +315,7 @@ impl Subscription {
             let frame = self.live.recent().frame(&stream, id, run);
             self.outbox.extend(frame);
             if self.live.tracer.is_on() {
-                self.told.push((Arc::clone(&stream), last.seq));
+                self.traced.push((Arc::clone(&stream), last.seq));
             }
         }
     }
@@ -344,7 +344,7 @@ impl Subscription {
     /// Waits until there may be something to send.
     async fn wait(&mut self) {
         let stale_at = self.streams.iter().filter_map(|following| {
-            let age = following.age.as_ref().filter(|age| !age.told_stale)?;
+            let age = following.age.as_ref().filter(|age| !age.is_reported)?;
             age.stale_at()
         });
         let mut wake = self.next_heartbeat;

@@ -16,7 +16,7 @@ pub(super) struct Age {
     pub(super) max_seconds: u64,
     /// Time of the newest data. `None`: not looked up yet; 1970: the stream has no data.
     pub(super) newest_at: Option<Unix>,
-    pub(super) told_stale: bool,
+    pub(super) is_reported: bool,
 }
 
 impl Age {
@@ -24,7 +24,7 @@ impl Age {
         Self {
             max_seconds,
             newest_at: None,
-            told_stale: false,
+            is_reported: false,
         }
     }
 
@@ -47,7 +47,7 @@ impl Subscription {
             let limit = now.get(&following.stream).copied();
             match (&mut following.age, limit) {
                 (Some(age), Some(seconds)) => age.max_seconds = seconds,
-                (Some(age), None) if age.told_stale => {
+                (Some(age), None) if age.is_reported => {
                     self.outbox.push_back(Frame::fresh(&following.stream, id));
                     following.age = None;
                 }
@@ -77,8 +77,8 @@ impl Subscription {
                 continue;
             };
             let stale = now >= stale_at;
-            if stale != age.told_stale {
-                age.told_stale = stale;
+            if stale != age.is_reported {
+                age.is_reported = stale;
                 self.outbox.push_back(if stale {
                     let updated_at = clock::rfc3339(age.newest_at.unwrap_or_default());
                     Frame::stale(&following.stream, id, &updated_at, age.max_seconds)

@@ -118,11 +118,11 @@ impl Subscription {
     pub(super) fn push_seen(&mut self, at: usize, changes: &[Arc<Change>]) {
         let Some(last) = changes.last() else { return };
         let stream = Arc::clone(&self.streams[at].stream);
-        let told: Vec<Arc<Change>> = changes
+        let sent: Vec<Arc<Change>> = changes
             .iter()
             .filter_map(|change| self.streams[at].seen(change))
             .collect();
-        for run in told.chunk_by(|a, b| a.removed == b.removed) {
+        for run in sent.chunk_by(|a, b| a.removed == b.removed) {
             let Some(newest) = run.last() else { continue };
             self.streams[at].position = newest.seq;
             let id = self.position();
@@ -134,7 +134,7 @@ impl Subscription {
         }
         self.streams[at].position = last.seq;
         if self.live.tracer.is_on() {
-            self.told.push((stream, last.seq));
+            self.traced.push((stream, last.seq));
         }
     }
 }
