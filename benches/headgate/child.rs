@@ -14,8 +14,8 @@ use std::thread::sleep;
 use std::time::{Duration, Instant};
 
 use rustix::process::{
-    Pid, Resource, Rlimit, Signal, getrlimit, kill_process, set_parent_process_death_signal,
-    setrlimit,
+    Pid, Resource, Rlimit, Signal, WaitId, WaitIdOptions, getrlimit, kill_process,
+    set_parent_process_death_signal, setrlimit, waitid,
 };
 
 use crate::Result;
@@ -104,6 +104,20 @@ impl Child {
             sleep(Duration::from_micros(500));
         }
         Err(format!("the child was still there {STOP_WAIT:?} after SIGTERM").into())
+    }
+
+    /// Sends SIGTERM, and reads what the kernel has counted of it when it has ended.
+    pub(crate) fn stop_and_read<T>(self, read: impl FnOnce() -> T) -> Result<T> {
+        let id = Pid::from_child(&self.process);
+        kill_process(id, Signal::TERM)?;
+        let begun = Instant::now();
+        let options = WaitIdOptions::EXITED | WaitIdOptions::NOWAIT | WaitIdOptions::NOHANG;
+        while waitid(WaitId::Pid(id), options)?.is_none() && begun.elapsed() < STOP_WAIT {
+            sleep(Duration::from_micros(500));
+        }
+        let counted = read();
+        self.stop()?;
+        Ok(counted)
     }
 
     /// Adds the end of the child's log to an error.

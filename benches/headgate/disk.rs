@@ -60,6 +60,11 @@ pub(crate) fn measure_again(folder: &Path) -> io::Result<f64> {
     Ok(median_ms)
 }
 
+/// Waits until everything that was written so far is on the disk: pages that are changed from now on count again.
+pub(crate) fn flush(folder: &Path) -> io::Result<()> {
+    Ok(rustix::fs::syncfs(File::open(folder)?)?)
+}
+
 fn append(path: &Path, writes: usize) -> io::Result<f64> {
     let mut file = File::options().create(true).append(true).open(path)?;
     let begun = Instant::now();

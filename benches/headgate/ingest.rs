@@ -11,7 +11,12 @@
 //! How to read it: the load generator shares the cores with the server, so requests/s is what both reach together;
 //! **CPU us/request** is the server process's own CPU time (`utime` + `stime`, all threads, exact to 10 ms in
 //! seconds of load), from the first request until the pool holds the last item, and is the figure to compare.
-//! `items/s` counts until everything is in the pool. Times to the pool are those of single probes on a connection
+//! `items/s` counts until everything is in the pool. **disk KB/request** is what the server process had written in the
+//! same time (`write_bytes` less `cancelled_write_bytes` of `/proc/PID/io`, which only root may read of a daemon): whole
+//! pages of files as they are changed, those of the journal, of the pool and of their logs, and their copies into the
+//! files. Before each round all that was changed is flushed, so that a page that is changed again counts again. As logs are
+//! copied back a few times in a round, it is the sum of all rounds over all their requests. The same is counted of a
+//! daemon that gets 200 requests a second, one by one, until it has ended, when its logs are copied back. Times to the pool are those of single probes on a connection
 //! of their own, seen by looking into `pool.db` every quarter of a millisecond; the printed resolution says what
 //! that came to. Absolute times drift with the machine, so the aims are ratios between neighbouring rounds.
 //! `not applicable` beside an aim means that this run cannot tell: CPU and not the disk was the limit in most rounds,
@@ -40,6 +45,7 @@ use upsert::PlainPool;
 mod aims;
 pub(crate) mod floor;
 pub(crate) mod load;
+mod paced;
 pub(crate) mod payload;
 pub(crate) mod pool;
 pub(crate) mod report;
@@ -101,6 +107,11 @@ fn measure(options: &Options, folder: &Path, home: &Home) -> Result<Results> {
         data_dir: &data_dir,
     };
 
+    let revisions = Revisions::new();
+    step(&format!("{} requests/s", paced::PER_SECOND));
+    let paced_time = options.rounds.window.time * u32::try_from(options.rounds.count)?;
+    let paced = paced::measure(folder, paced_time, &revisions)?;
+
     step("single requests");
     let alone = rounds::alone(target, options.rounds.window.time)?;
 
@@ -111,7 +122,7 @@ fn measure(options: &Options, folder: &Path, home: &Home) -> Result<Results> {
         folder,
         target,
         floor,
-        revisions: Revisions::new(),
+        revisions,
         look_gaps: alone.look_gaps,
         notes: Vec::new(),
     };
@@ -127,10 +138,7 @@ fn measure(options: &Options, folder: &Path, home: &Home) -> Result<Results> {
     } = run;
 
     step("start with all the data");
-    starts.stop_ms.push(millis(daemon.stop()?));
-    let daemon = home.start()?;
-    starts.loaded_ms = millis(daemon.first_accepted);
-    starts.stop_ms.push(millis(daemon.stop()?));
+    starts.with_all_data(home, daemon)?;
 
     Ok(Results {
         cores,
@@ -142,6 +150,7 @@ fn measure(options: &Options, folder: &Path, home: &Home) -> Result<Results> {
             pooled_ms: Times::from_micros(alone.pooled),
             look_gap_ms: median(&look_gaps) / 1e3,
         },
+        paced,
         starts,
         memory: AtRest {
             floor_bytes,
@@ -169,6 +178,17 @@ fn start_often(home: &Home) -> Result<(Daemon, Starts)> {
         starts.warm_ms.push(millis(daemon.first_accepted));
     }
     Ok((daemon, starts))
+}
+
+impl Starts {
+    /// Stops the daemon, starts another on what it has left, and stops that too.
+    fn with_all_data(&mut self, home: &Home, daemon: Daemon) -> Result<()> {
+        self.stop_ms.push(millis(daemon.stop()?));
+        let daemon = home.start()?;
+        self.loaded_ms = millis(daemon.first_accepted);
+        self.stop_ms.push(millis(daemon.stop()?));
+        Ok(())
+    }
 }
 
 /// The measurements under load, on one daemon and one empty handler.

@@ -1,4 +1,4 @@
-//! CPU time and memory of a process, as Linux counts them under `/proc`.
+//! CPU time, memory and writes of a process, as Linux counts them under `/proc`.
 //!
 //! Called by the rounds, before and after each.
 //!
@@ -163,6 +163,20 @@ impl Process {
             resident: kilobytes("VmRSS:")? * 1024,
             peak: kilobytes("VmHWM:")? * 1024,
         })
+    }
+
+    /// Bytes that it had written to disk so far: whole pages of files, each counted when it is changed and not when it
+    /// reaches the disk, less those of files that were cut before it did. A page that is changed again before it reached
+    /// the disk counts once. What the file system writes for itself is not in it. Of a daemon only root may read this.
+    pub(crate) fn written_bytes(&self) -> io::Result<u64> {
+        let io = fs::read_to_string(self.folder.join("io"))?;
+        let bytes = |name: &str| -> io::Result<u64> {
+            io.lines()
+                .find_map(|line| line.strip_prefix(name))
+                .and_then(|rest| rest.trim().parse().ok())
+                .ok_or_else(|| io::Error::other(format!("failed to find {name} in io")))
+        };
+        Ok(bytes("write_bytes:")?.saturating_sub(bytes("cancelled_write_bytes:")?))
     }
 
     /// Begins a new peak. Where the kernel does not allow it the peak stays that of the whole life.

@@ -6,7 +6,7 @@
 //! is what is compared with its aim; absolute times are compared only where the aim is one.
 
 use super::payload::Shape;
-use super::report::{MEGABYTE, Overload, Results, ShapeResult};
+use super::report::{self, KILOBYTE, MEGABYTE, Overload, Results, ShapeResult};
 use super::rounds::Round;
 use crate::aim::Aim;
 use crate::times::{median, median_of};
@@ -44,6 +44,26 @@ impl ShapeResult {
         let ratio = self.against_floor(|round| round.cpu_micros_per_request);
         Aim::at_most(name, ratio, limit, "")
     }
+
+    fn written_aim(&self, limit: f64) -> Aim {
+        written_aim(
+            self.shape.title(),
+            report::written_each(&self.daemon),
+            limit,
+        )
+    }
+}
+
+/// What is written to disk for each request, bytes, against a limit in KB; nothing is said where it cannot be read.
+fn written_aim(title: &str, bytes: Option<f64>, limit: f64) -> Aim {
+    let name = format!("written to disk for each request: {title}");
+    let each = bytes.unwrap_or(f64::NAN) / KILOBYTE;
+    let mut aim = Aim::at_most(name, each, limit, " KB");
+    if bytes.is_none() {
+        aim.reached = None;
+        aim.measured = "only root may read it".to_owned();
+    }
+    aim
 }
 
 impl Overload {
@@ -70,6 +90,8 @@ impl Results {
             }
             aims.append(&mut of_shape);
         }
+        let each = self.paced.written_each();
+        aims.push(written_aim("200 B, one by one", each, 10.0));
         let megabytes = |bytes| bytes as f64 / MEGABYTE;
         let started = megabytes(self.memory.started_bytes);
         let loaded = megabytes(self.memory.loaded_bytes);
@@ -83,9 +105,13 @@ impl Results {
 
     fn shape_aims(&self, result: &ShapeResult) -> Vec<Aim> {
         match result.shape {
-            Shape::Small => vec![result.cpu_aim(2.5), self.disk_aim(result)],
-            Shape::Many => vec![result.cpu_aim(3.0)],
-            Shape::Medium => vec![result.cpu_aim(3.5)],
+            Shape::Small => vec![
+                result.cpu_aim(2.5),
+                result.written_aim(1.0),
+                self.disk_aim(result),
+            ],
+            Shape::Many => vec![result.cpu_aim(3.0), result.written_aim(2.5)],
+            Shape::Medium => vec![result.cpu_aim(3.5), result.written_aim(4.0)],
             Shape::Recurring => {
                 let name = "items/s, recurring keys / plain upsert";
                 vec![Aim::at_least(name, result.against_upsert(), 0.90)]

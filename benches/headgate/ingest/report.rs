@@ -7,6 +7,7 @@
 
 use serde::Serialize;
 
+use super::paced::{self, Paced};
 use super::payload::Shape;
 use super::rounds::Round;
 use super::upsert::UpsertRound;
@@ -16,6 +17,7 @@ use crate::table::Table;
 use crate::times::{Times, median, median_of};
 
 pub(crate) const MEGABYTE: f64 = 1_000_000.0;
+pub(crate) const KILOBYTE: f64 = 1_000.0;
 
 /// Everything that was measured.
 #[derive(Debug, Serialize)]
@@ -30,6 +32,8 @@ pub(crate) struct Results {
     pub(crate) shapes: Vec<ShapeResult>,
     /// Single requests with nothing else running.
     pub(crate) alone: Alone,
+    /// Requests one by one, but many a second.
+    pub(crate) paced: Paced,
     /// Times of start and stop.
     pub(crate) starts: Starts,
     /// Memory at rest.
@@ -135,6 +139,13 @@ impl Results {
             alone.pooled_ms.samples,
             alone.look_gap_ms,
         );
+        println!(
+            "one by one, {:.0} of {} requests/s: {} KB to disk for each of {}",
+            self.paced.per_second,
+            paced::PER_SECOND,
+            kilobytes(self.paced.written_each()),
+            self.paced.accepted,
+        );
         let starts = &self.starts;
         println!(
             "start to first 202: {:.0} ms cold (plugins compiled), {:.0} ms warm, {:.0} ms with all the data of this \
@@ -186,6 +197,7 @@ impl Results {
             "p99",
             "probes",
             "peak MB",
+            "disk KB/request",
             "cores busy",
             "not 202",
         ]);
@@ -203,7 +215,7 @@ impl Results {
                     .iter()
                     .filter_map(|round| round.cpu_micros_per_item)
                     .collect();
-                let mut row = vec![String::new(); 14];
+                let mut row = vec![String::new(); 15];
                 row[1] = "plain upsert".to_owned();
                 row[3] = format!("{:.0}", median(&rate));
                 row[5] = format!("{:.2}", median(&cpu));
@@ -238,6 +250,17 @@ impl Results {
             println!("  {}: {}", result.shape.title(), texts.join(", "));
         }
     }
+}
+
+/// Bytes written for each request, over all rounds; `None` where they cannot be read.
+pub(crate) fn written_each(rounds: &[Round]) -> Option<f64> {
+    let written: Option<u64> = rounds.iter().map(|round| round.written_bytes).sum();
+    let accepted: u64 = rounds.iter().map(|round| round.accepted).sum();
+    Some(written? as f64 / accepted.max(1) as f64)
+}
+
+fn kilobytes(bytes: Option<f64>) -> String {
+    bytes.map_or_else(String::new, |bytes| format!("{:.2}", bytes / KILOBYTE))
 }
 
 fn round_row(title: &str, server: &str, rounds: &[Round]) -> Vec<String> {
@@ -278,6 +301,7 @@ fn round_row(title: &str, server: &str, rounds: &[Round]) -> Vec<String> {
             probes.to_string()
         },
         format!("{:.1}", of(|round| round.peak_bytes as f64 / MEGABYTE)),
+        kilobytes(written_each(rounds)),
         format!("{:.0} %", of(|round| round.busy * 100.0)),
         not_accepted.to_string(),
     ]

@@ -17,9 +17,9 @@ use super::load::{Load, Outcome, Source};
 use super::payload::{ARRAY_ITEMS, Keys, Requests, Revisions, Shape};
 use super::pool::{PoolReader, ProbeTimes, probe, send_mark};
 use super::server::{Daemon, Server};
-use crate::Result;
 use crate::process::{MachineTime, Process, Threads};
 use crate::times::Times;
+use crate::{Result, disk};
 
 /// Above this share of its time a core, or a thread, counts as used up.
 const SATURATED: f64 = 0.9;
@@ -49,6 +49,8 @@ pub(crate) struct Round {
     pub(crate) threads: BTreeMap<String, f64>,
     /// Most memory in this round, bytes.
     pub(crate) peak_bytes: u64,
+    /// Bytes that the server had written to disk in this round, if that can be read.
+    pub(crate) written_bytes: Option<u64>,
     /// Share of all cores that was busy while requests were sent.
     pub(crate) busy: f64,
     /// What was used up, if anything: then CPU is the limit and not the disk.
@@ -104,6 +106,7 @@ pub(crate) fn daemon_round(
     name: &str,
 ) -> Result<(Round, ProbeTimes)> {
     let service = target.daemon.server.service;
+    disk::flush(target.data_dir)?;
     let meter = Meter::start(&target.daemon.server.process)?;
     let sources = fresh(shape, revisions);
     let stop = AtomicBool::new(false);
@@ -200,6 +203,7 @@ fn fresh(shape: Shape, revisions: &Revisions) -> Vec<Source> {
 /// Counters at one moment.
 struct Reading {
     cpu: f64,
+    written: Option<u64>,
     threads: Threads,
     own_threads: Threads,
     machine: MachineTime,
@@ -210,6 +214,7 @@ impl Reading {
     fn now(process: &Process) -> Result<Self> {
         Ok(Self {
             cpu: process.tree_cpu_micros()?,
+            written: process.written_bytes().ok(),
             threads: process.threads(),
             own_threads: Process::own().threads(),
             machine: MachineTime::now()?,
@@ -250,6 +255,7 @@ impl<'a> Meter<'a> {
         let items = requests * shape.items() as f64;
         let seconds = |end: Instant| end.duration_since(outcome.first_sent).as_secs_f64();
         let cpu = ended.cpu - self.begun.cpu;
+        let written = ended.written.zip(self.begun.written);
         let busy = answered.machine.busy_since(self.begun.machine);
         let mut threads = BTreeMap::new();
         for (name, micros) in spent(&self.begun.threads, &ended.threads) {
@@ -268,6 +274,7 @@ impl<'a> Meter<'a> {
             cpu_micros_per_item: cpu / items,
             threads,
             peak_bytes: self.process.memory()?.peak,
+            written_bytes: written.map(|(after, before)| after.saturating_sub(before)),
             busy,
             saturated: saturated(&self.begun, &answered, busy),
             refused: outcome.refused,

@@ -129,6 +129,12 @@ impl Daemon {
     pub(crate) fn stop(self) -> Result<Duration> {
         self.server.child.stop()
     }
+
+    /// Ends it; returns what it had written until then, if that can be read.
+    pub(crate) fn stop_written(self) -> Result<Option<u64>> {
+        let Server { child, process, .. } = self.server;
+        child.stop_and_read(|| process.written_bytes().ok())
+    }
 }
 
 /// Connects and sends until the answer is 202.
