@@ -14,7 +14,9 @@
 //! cargo bench --profile dev -- count --program target/release/headgate --budget src/budget.md
 //! ```
 //!
-//! How to read it: instructions of the daemon itself, not of the kernel; an fsync counts nothing.
+//! How to read it: instructions of the daemon itself, not of the kernel; an fsync counts nothing. What is sent to a renderer
+//! is counted in one function for each request, and in all functions by difference: the same changes are sent to one
+//! renderer and to 65, and what the daemon executes more is divided by 64 and by the changes.
 //!
 //! Called by the command line; owns the stages.
 //!
@@ -23,6 +25,7 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
+use crate::aim;
 use crate::table::Table;
 use crate::{Result, step};
 use tally::Tally;
@@ -105,6 +108,9 @@ const STAGES: [(&str, &str, &[Work]); 8] = [
     ),
 ];
 
+/// The stage of [`for_each_renderer`].
+const SENT: &str = "sent to 64 renderers, for each, in all functions";
+
 /// Instructions of one request, by kind of request and stage.
 type Counts = BTreeMap<String, BTreeMap<String, u64>>;
 
@@ -117,6 +123,7 @@ pub(crate) fn bench(options: &Options) -> Result<bool> {
             Some(file) => std::fs::write(file, page)?,
             None => print!("{page}"),
         }
+        aim::print(&budget::aims(&tallies)?);
         return Ok(true);
     }
     let mut counts = counts(&tallies)?;
@@ -181,7 +188,21 @@ fn counts(tallies: &[(Work, Tally)]) -> Result<Counts> {
             stages.insert(stage.to_owned(), count);
         }
     }
+    if let Some(count) = for_each_renderer(tallies) {
+        let stages = counts.entry(Work::Pushed.title().to_owned()).or_default();
+        stages.insert(SENT.to_owned(), count);
+    }
     Ok(counts)
+}
+
+/// What a change costs more for each renderer beyond the first, in all functions.
+fn for_each_renderer(tallies: &[(Work, Tally)]) -> Option<u64> {
+    let total = |wanted| {
+        let found = tallies.iter().find(|(work, _)| *work == wanted);
+        found.map(|(_, tally)| tally.total)
+    };
+    let more = total(Work::Pushed)?.saturating_sub(total(Work::PushedToOne)?);
+    Some(more / (work::RENDERERS * Work::Pushed.requests()) as u64)
 }
 
 /// The kinds of requests with a stage that has grown.

@@ -1,12 +1,13 @@
-//! The budget of a request: its instructions, stage by stage, as a page of the documentation.
+//! The budget of a request: its instructions, stage by stage, as a page of the documentation, and what is aimed at.
 //!
 //! **Invariant:** the stages of a column add up to its total.
 
 use std::fmt::Write;
 
 use super::tally::Tally;
-use super::work::Work;
+use super::work::{self, Work};
 use crate::Result;
+use crate::aim::Aim;
 
 const CONNECTION: &str = "<hyper::server::conn::http1::UpgradeableConnection<I,S> as core::future::future::Future>::poll";
 const SUBMIT: &str = "headgate_http::ingest::submit::{{closure}}";
@@ -35,19 +36,22 @@ const STAGES: [(&str, &[&str], &[&str]); 7] = [
     ("pool: items, their numbers, commit", &[SETTLE], &[]),
 ];
 
-const COLUMNS: [(&str, Work, u64); 4] = [
-    ("200 B, alone", Work::Small, 1),
-    ("200 B, 32 at once", Work::Together, 1),
-    ("2 KB, alone", Work::Medium, 1),
-    ("an item of 5,000 in 1 MB", Work::Array, 5_000),
+/// What a column is called, what was counted for it, in how many parts, and the most that all of a part may take.
+const COLUMNS: [(&str, Work, u64, Option<u64>); 4] = [
+    ("200 B, alone", Work::Small, 1, Some(140_000)),
+    ("200 B, 32 at once", Work::Together, 1, Some(75_000)),
+    ("2 KB, alone", Work::Medium, 1, None),
+    ("an item of 5,000 in 1 MB", Work::Array, 5_000, Some(22_000)),
 ];
+
+/// The most that a change may take more for each renderer.
+const RENDERER_MAX: u64 = 4_000;
 
 /// The page.
 pub(super) fn page(tallies: &[(Work, Tally)]) -> Result<String> {
     let mut columns = Vec::new();
-    for (title, work, parts) in COLUMNS {
-        let found = tallies.iter().find(|(known, _)| *known == work);
-        let (_, tally) = found.ok_or("a kind of request was not counted")?;
+    for (title, work, parts, _) in COLUMNS {
+        let tally = find(tallies, work)?;
         columns.push((title, column(tally, work.requests() as u64 * parts)?));
     }
     let titles: Vec<&str> = columns.iter().map(|(title, _)| *title).collect();
@@ -66,7 +70,46 @@ pub(super) fn page(tallies: &[(Work, Tally)]) -> Result<String> {
             .collect();
         writeln!(page, "| {name} | {} |", cells.join(" | "))?;
     }
+    writeln!(
+        page,
+        "\nWith {} renderers connected instead of one, a change takes {} more for each of them.",
+        work::RENDERERS + 1,
+        thousands(for_each_renderer(tallies)?)
+    )?;
     Ok(page)
+}
+
+/// What is aimed at, of what was counted.
+pub(super) fn aims(tallies: &[(Work, Tally)]) -> Result<Vec<Aim>> {
+    let mut aims = Vec::new();
+    for (title, work, parts, limit) in COLUMNS {
+        if let Some(limit) = limit {
+            let count = find(tallies, work)?.total / (work.requests() as u64 * parts);
+            aims.push(aim(title, count, limit));
+        }
+    }
+    let count = for_each_renderer(tallies)?;
+    aims.push(aim("a change to a renderer", count, RENDERER_MAX));
+    Ok(aims)
+}
+
+fn aim(title: &str, count: u64, limit: u64) -> Aim {
+    Aim {
+        name: format!("instructions: {title}"),
+        target: format!("<= {}", thousands(limit)),
+        measured: thousands(count),
+        reached: Some(count <= limit),
+    }
+}
+
+fn find(tallies: &[(Work, Tally)], work: Work) -> Result<&Tally> {
+    let found = tallies.iter().find(|(known, _)| *known == work);
+    let (_, tally) = found.ok_or("a kind of request was not counted")?;
+    Ok(tally)
+}
+
+fn for_each_renderer(tallies: &[(Work, Tally)]) -> Result<u64> {
+    Ok(super::for_each_renderer(tallies).ok_or("nothing was sent to many renderers")?)
 }
 
 /// Instructions of each stage, of what is left, and of all, for each of so many.

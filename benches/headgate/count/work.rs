@@ -11,10 +11,18 @@ use memchr::memmem;
 
 use crate::Result;
 use crate::http::Client;
-use crate::ingest::payload::{ITEM_KEY, Keys, RECURRING_KEYS, Requests, Revisions, Shape};
+use crate::ingest::payload::{
+    ITEM_KEY, Keys, RECURRING_KEYS, Requests, Revisions, Shape, request_head,
+};
 use crate::senders::tag;
 
 const READ_KEY: &str = "rk_live_count_0123456789abcdef";
+/// Stream with many renderers, its ingest key and its read key.
+const FOLLOWED: &str = "followed";
+const FOLLOWED_KEY: &str = "ik_followed_count_0123456789abcdef";
+const FOLLOWERS_KEY: &str = "rk_followed_count_0123456789abcdef";
+/// Renderers of [`Work::Pushed`] beyond that of [`Work::PushedToOne`].
+pub(crate) const RENDERERS: usize = 64;
 const SECRET: &str = "a-secret-of-the-count-0123456789";
 /// Stream and connector of those that sign.
 const SIGNED: &str = "signed";
@@ -22,6 +30,9 @@ const SIGNED: &str = "signed";
 const CONNECTIONS: usize = 32;
 /// A field that each item has once.
 const REVISION: &[u8] = b"order.revision";
+/// What stands before its digits in what is sent, and how many there are.
+const SENT_REVISION: &[u8] = b"\"revision\":";
+const REVISION_DIGITS: usize = 10;
 /// What the pool writes at most ten times a second, it writes for each request of those whose settling is counted: how many
 /// that are is otherwise up to the machine.
 const PACE: Duration = Duration::from_millis(110);
@@ -43,18 +54,25 @@ pub(crate) enum Work {
     Together,
     /// 200 B with a signature over them.
     Signed,
+    /// 200 B to a stream with one renderer of its own.
+    PushedToOne,
+    /// The same with [`RENDERERS`] more. It comes after the other, whose renderer stays.
+    Pushed,
 }
 
 impl Work {
-    pub(crate) const ALL: [Self; 6] = [
+    pub(crate) const ALL: [Self; 8] = [
         Self::Small,
         Self::Keyed,
         Self::Medium,
         Self::Array,
         Self::Together,
         Self::Signed,
+        Self::PushedToOne,
+        Self::Pushed,
     ];
 
+    /// Those of one title are counted together.
     pub(crate) fn title(self) -> &'static str {
         match self {
             Self::Small => "200 B",
@@ -63,6 +81,7 @@ impl Work {
             Self::Array => "1 MB array",
             Self::Together => "200 B, 32 at once",
             Self::Signed => "200 B, signed",
+            Self::PushedToOne | Self::Pushed => "200 B, many renderers",
         }
     }
 
@@ -72,6 +91,7 @@ impl Work {
             Self::Array => 4,
             Self::Together => 10 * CONNECTIONS,
             Self::Medium => 400,
+            Self::PushedToOne | Self::Pushed => 40,
             _ => 200,
         }
     }
@@ -79,8 +99,17 @@ impl Work {
     /// From one request to the next, at least.
     fn pace(self) -> Duration {
         match self {
-            Self::Small | Self::Medium | Self::Array => PACE,
+            Self::Small | Self::Medium | Self::Array | Self::PushedToOne | Self::Pushed => PACE,
             Self::Keyed | Self::Together | Self::Signed => Duration::ZERO,
+        }
+    }
+
+    /// Renderers that follow nothing but what it sends.
+    fn followers(self) -> usize {
+        match self {
+            Self::PushedToOne => 1,
+            Self::Pushed => 1 + RENDERERS,
+            _ => 0,
         }
     }
 
@@ -97,7 +126,7 @@ impl Work {
 pub(crate) fn configuration() -> String {
     let shapes = [Shape::Small, Shape::Medium, Shape::Recurring];
     let names = shapes.map(Shape::name);
-    let streams = names.iter().chain([&SIGNED]);
+    let streams = names.iter().chain([&SIGNED, &FOLLOWED]);
     let streams: String = streams
         .map(|name| format!("[[streams]]\nname = \"{name}\"\n"))
         .collect();
@@ -109,33 +138,30 @@ pub(crate) fn configuration() -> String {
         "{streams}[[connectors]]\nname = \"bench\"\nkind = \"ingest\"\nkeys = [{}]\n\
          [[connectors]]\nname = \"{SIGNED}\"\nkind = \"webhook\"\nitem_key = \"{ITEM_KEY}\"\n\
          keys = [{{ name = \"{SIGNED}\", stream = \"{SIGNED}\", verify = {{ scheme = \"hmac\", secret = \"{SECRET}\", header = \"X-Signature\" }} }}]\n\
+         [[connectors]]\nname = \"{FOLLOWED}\"\nkind = \"ingest\"\n\
+         keys = [{{ name = \"{FOLLOWED}\", stream = \"{FOLLOWED}\", secret = \"{FOLLOWED_KEY}\" }}]\n\
+         [[read_keys]]\nname = \"followers\"\nstreams = [\"{FOLLOWED}\"]\nsecret = \"{FOLLOWERS_KEY}\"\n\
          [[read_keys]]\nname = \"count\"\nstreams = [\"{}\", \"{SIGNED}\"]\nsecret = \"{READ_KEY}\"\n",
         keys.join(", "),
         names.join("\", \""),
     )
 }
 
-/// The sender, and a renderer that follows everything.
+/// The sender, a renderer that follows all streams but one, and those that follow that.
 pub(crate) struct Load {
     service: SocketAddr,
-    renderer: TcpStream,
-    shown: Vec<u8>,
+    renderer: Renderer,
+    followers: Vec<Renderer>,
     revisions: Revisions,
     sent: u64,
 }
 
 impl Load {
     pub(crate) fn connect(service: SocketAddr) -> Result<Self> {
-        let mut renderer = TcpStream::connect(service)?;
-        renderer.set_read_timeout(Some(WAIT))?;
-        write!(
-            renderer,
-            "GET /api/live?max_rate=1000 HTTP/1.1\r\nHost: count\r\nAuthorization: Bearer {READ_KEY}\r\n\r\n"
-        )?;
         Ok(Self {
             service,
-            renderer,
-            shown: Vec::new(),
+            renderer: Renderer::connect(service, READ_KEY)?,
+            followers: Vec::new(),
             revisions: Revisions::new(),
             sent: 0,
         })
@@ -143,6 +169,10 @@ impl Load {
 
     /// Sends so many, and waits until all are shown.
     pub(crate) fn send(&mut self, work: Work, count: usize) -> Result<()> {
+        while self.followers.len() < work.followers() {
+            let follower = Renderer::connect(self.service, FOLLOWERS_KEY)?;
+            self.followers.push(follower);
+        }
         let at_once = match work {
             Work::Together => CONNECTIONS,
             _ => 1,
@@ -158,8 +188,11 @@ impl Load {
         let mut requests = Requests::new(shape, keys, &self.revisions);
         for _ in 0..count.div_ceil(at_once) {
             let begun = Instant::now();
+            let mut newest = Vec::new();
             for client in &mut clients {
-                client.send(&self.vouch(work, requests.next()))?;
+                let request = self.vouch(work, requests.next());
+                client.send(&request)?;
+                newest = shown_revision(&request);
             }
             for client in &mut clients {
                 let (status, body) = client.receive()?;
@@ -168,7 +201,15 @@ impl Load {
                     return Err(format!("{}: answered {status}: {body}", work.title()).into());
                 }
             }
-            self.wait_until_shown(at_once * shape.items())?;
+            if work.followers() == 0 {
+                self.renderer
+                    .wait_until_shown(REVISION, at_once * shape.items())?;
+            } else {
+                // What it is shown when it connects has older revisions.
+                for follower in &mut self.followers {
+                    follower.wait_until_shown(&newest, 1)?;
+                }
+            }
             std::thread::sleep(work.pace().saturating_sub(begun.elapsed()));
         }
         Ok(())
@@ -193,28 +234,56 @@ impl Load {
                     body.len()
                 )
             }
+            Work::PushedToOne | Work::Pushed => request_head(FOLLOWED_KEY, ITEM_KEY, body.len()),
             _ => head.into_owned(),
         };
         [head.as_bytes(), body].concat()
     }
+}
 
-    /// Reads what the renderer is sent, until so many items are in it.
-    fn wait_until_shown(&mut self, items: usize) -> Result<()> {
+/// The field that shows the revision of what is sent.
+fn shown_revision(request: &[u8]) -> Vec<u8> {
+    let at = memmem::find(request, SENT_REVISION).unwrap_or_default() + SENT_REVISION.len();
+    [REVISION, b"\":", &request[at..][..REVISION_DIGITS]].concat()
+}
+
+/// A connection that everything is sent to.
+struct Renderer {
+    stream: TcpStream,
+    shown: Vec<u8>,
+}
+
+impl Renderer {
+    fn connect(service: SocketAddr, read_key: &str) -> Result<Self> {
+        let mut stream = TcpStream::connect(service)?;
+        stream.set_read_timeout(Some(WAIT))?;
+        write!(
+            stream,
+            "GET /api/live?max_rate=1000 HTTP/1.1\r\nHost: count\r\nAuthorization: Bearer {read_key}\r\n\r\n"
+        )?;
+        Ok(Self {
+            stream,
+            shown: Vec::new(),
+        })
+    }
+
+    /// Reads what it is sent, until this text was in it so many times.
+    fn wait_until_shown(&mut self, text: &[u8], times: usize) -> Result<()> {
         let mut chunk = [0; 1 << 16];
         let mut found = 0;
         loop {
-            let count = self.renderer.read(&mut chunk)?;
+            let count = self.stream.read(&mut chunk)?;
             if count == 0 {
                 return Err("the renderer was cut off".into());
             }
             self.shown.extend_from_slice(&chunk[..count]);
-            found += memmem::find_iter(&self.shown, REVISION).count();
-            if found >= items {
+            found += memmem::find_iter(&self.shown, text).count();
+            if found >= times {
                 self.shown.clear();
                 return Ok(());
             }
-            // A name that is cut in two is found when its rest is there.
-            let rest = self.shown.len().saturating_sub(REVISION.len() - 1);
+            // A text that is cut in two is found when its rest is there.
+            let rest = self.shown.len().saturating_sub(text.len() - 1);
             self.shown.drain(..rest);
         }
     }
