@@ -18,7 +18,8 @@
 //! How to read it: senders and renderers share the cores with the server. With 1,000 renderers a message is sent
 //! 1,000 times and read 1,000 times, so half of that work lies before the median delivery; `last` is when all had
 //! it. `after 202` is what the aim is for: the renderer's median less the 202's median of the same round. CPU time
-//! is the server process's own; absolute times drift with the machine, so compare within one run.
+//! is the server process's own; absolute times drift with the machine, so compare within one run. How many instructions a
+//! change costs for each renderer says `count`.
 //!
 //! Called by the command line; owns the order of the measurements. The modules below own one kind of measurement each.
 //!

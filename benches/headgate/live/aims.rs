@@ -15,8 +15,10 @@ use super::sender::Failures;
 use crate::aim::Aim;
 use crate::times::median;
 
-/// Between the 202 and the renderer, medians, ms.
-const PUSH_AFTER_ACCEPTED_MS_MAX: f64 = 1.0;
+/// Between the 202 and the renderer, medians, ms: with up to [`FEW_RENDERERS`], and with more.
+const PUSH_TO_FEW_AFTER_ACCEPTED_MS_MAX: f64 = 0.5;
+const PUSH_TO_MANY_AFTER_ACCEPTED_MS_MAX: f64 = 2.5;
+const FEW_RENDERERS: usize = 100;
 
 /// Memory of an idle connection, KB of 1000 bytes.
 const CONNECTION_KILOBYTES_MAX: f64 = 20.0;
@@ -114,7 +116,11 @@ impl Results {
                     case.title()
                 );
                 let value = case.after_accepted_ms();
-                let aim = Aim::at_most(name, value, PUSH_AFTER_ACCEPTED_MS_MAX, " ms");
+                let limit = match case.renderers {
+                    ..=FEW_RENDERERS => PUSH_TO_FEW_AFTER_ACCEPTED_MS_MAX,
+                    _ => PUSH_TO_MANY_AFTER_ACCEPTED_MS_MAX,
+                };
+                let aim = Aim::at_most(name, value, limit, " ms");
                 aims.push(aim.unless(case.rounds.iter().map(|round| &round.failures)));
             }
         }
