@@ -1,5 +1,7 @@
 //! Encrypted listeners: certificates of the daemon and of its clients, made with `openssl`, tried with `curl`.
 
+mod garbage;
+
 use std::io::{Read as _, Write as _};
 use std::path::{Path, PathBuf};
 use std::process::Command;
