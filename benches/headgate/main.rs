@@ -7,6 +7,7 @@
 //! cargo bench -- log          # a long request log
 //! cargo bench -- claims       # new idempotency keys beside a million live ones
 //! cargo bench -- senders      # signatures, and strangers beside them
+//! cargo bench -- half         # requests beside half connections
 //! cargo bench -- growth       # how all of this grows
 //! cargo bench -- peers        # the same requests sent to others
 //! cargo bench -- count        # instructions, stage by stage
@@ -40,6 +41,7 @@ mod count;
 mod daemon;
 mod disk;
 mod growth;
+mod half;
 mod http;
 mod ingest;
 mod live;
@@ -83,6 +85,8 @@ enum Bench {
     Claims(claims::Options),
     /// Signed requests beside those with a key, and one who signs beside strangers (about a minute)
     Senders(senders::Options),
+    /// Requests while half connections are open, with TLS and without it (about six minutes)
+    Half(half::Options),
     /// How cost grows with connections, items, streams, keys, sinks, renderers and others (some minutes)
     Growth(growth::Options),
     /// The same requests sent to an empty handler and to what others would take for the job (about five minutes)
@@ -110,6 +114,7 @@ fn main() -> ExitCode {
         Bench::Log(options) => block_on(log::bench(&options)),
         Bench::Claims(options) => block_on(claims::bench(&options)),
         Bench::Senders(options) => senders::bench(&options),
+        Bench::Half(options) => half::bench(&options),
         Bench::Growth(options) => growth::bench(&options).map(|()| true),
         Bench::Peers(options) => peers::bench(&options),
         Bench::Count(options) => count::bench(&options),
