@@ -185,6 +185,8 @@ impl Postgres {
             .program("postgres")
             .args(["-D", "data", "-h", self.host()])
             .args(["-k", "", "-F", "-N", "500"])
+            // What promotes a standby is a statement, which replaying may end otherwise.
+            .args(["-c", "max_standby_streaming_delay=-1"])
             .args(["-p", &self.port.to_string()])
             .stdout(Stdio::null())
             .stderr(log)

@@ -76,7 +76,12 @@ fn nodes_whose_clocks_differ_are_one_cluster() {
     // Whoever runs the sinks is replaced when it is frozen, not before, whichever clock is ahead. Then the other way round.
     let mut shown = shows(a, 3).len();
     for round in 0..2 {
-        let is_a = owner(a) == "a";
+        // Who was frozen may not know yet that it was replaced.
+        let runs = eventually("both know who runs the sinks", || {
+            let [one, same] = [owner(a), owner(b)];
+            (one == same).then_some(one)
+        });
+        let is_a = runs == "a";
         let (frozen, other) = if is_a { (a, b) } else { (b, a) };
         let begun = Instant::now();
         frozen.signal(Signal::STOP);
