@@ -94,8 +94,6 @@ impl Side {
 
     /// Waits until every item of this history has expired, and every sink has been called with its removal.
     pub(super) fn lapse(&mut self) {
-        // Between what failed before and the removals that fail now.
-        self.send_good();
         for node in &self.nodes {
             eventually("every item expires", || {
                 let mut of_each = STREAMS.iter().map(|stream| items_of(node, stream));
