@@ -71,12 +71,17 @@ impl Child {
 
     /// Waits until `address` accepts a connection.
     pub(crate) fn wait_for(&mut self, address: SocketAddr) -> Result<()> {
+        self.wait_long_for(address, START_WAIT)
+    }
+
+    /// The same, not longer than this.
+    pub(crate) fn wait_long_for(&mut self, address: SocketAddr, longest: Duration) -> Result<()> {
         let begun = Instant::now();
         while TcpStream::connect(address).is_err() {
             if let Some(status) = self.ended()? {
                 return Err(self.explain(format!("the child ended with {status} at its start")));
             }
-            if begun.elapsed() > START_WAIT {
+            if begun.elapsed() > longest {
                 return Err(self.explain(format!("nobody listens on {address}")));
             }
             sleep(Duration::from_millis(1));

@@ -70,7 +70,7 @@ impl Watched {
     }
 
     fn wait_until_ready(&mut self) -> Result<()> {
-        self.child.wait_for(self.service)?;
+        self.child.wait_long_for(self.service, START_WAIT)?;
         let begun = Instant::now();
         while begun.elapsed() < START_WAIT {
             if crate::http::get_json(self.service, "/readyz", ADMIN_TOKEN).is_ok() {
