@@ -3,7 +3,9 @@
 //!
 //! **Invariant**: a lock is taken by its number and the hash of the schema's name, here and in the functions of the schema.
 
-use super::Database;
+use sqlx::{AssertSqlSafe, PgConnection};
+
+use super::{Database, DatabaseError};
 
 /// What only one at a time may do, or many while nobody does it alone. A transaction that takes several takes them in this
 /// order: names, upkeep, generation.
@@ -20,6 +22,18 @@ pub enum ClusterLock {
 }
 
 impl Database {
+    /// Waits for a lock, which the open transaction of the connection has until it ends.
+    pub(crate) async fn take(
+        &self,
+        lock: ClusterLock,
+        connection: &mut PgConnection,
+    ) -> Result<(), DatabaseError> {
+        let taking = format!("SELECT pg_advisory_xact_lock({})", self.lock(lock));
+        let taking = sqlx::raw_sql(AssertSqlSafe(taking));
+        taking.execute(connection).await?;
+        Ok(())
+    }
+
     /// The key of a lock, for the functions of the server that take two numbers.
     pub fn lock(&self, lock: ClusterLock) -> String {
         format!("{}, hashtext('{}')", lock as i32, self.schema())

@@ -159,10 +159,7 @@ async fn lock(database: &Database, connection: &mut PgConnection) -> Result<(), 
         .execute(&mut *connection)
         .await?;
     for lock in LOCKS {
-        let lock = format!("SELECT pg_advisory_xact_lock({})", database.lock(lock));
-        sqlx::raw_sql(AssertSqlSafe(lock))
-            .execute(&mut *connection)
-            .await?;
+        database.take(lock, connection).await?;
     }
     for step in STEPS {
         sqlx::raw_sql(step).execute(&mut *connection).await?;

@@ -5,7 +5,7 @@
 use std::time::Duration;
 
 use sqlx::postgres::PgRow;
-use sqlx::{AssertSqlSafe, Connection as _, PgConnection, Row as _};
+use sqlx::{Connection as _, PgConnection, Row as _};
 use uuid::Uuid;
 
 use super::inspect::{OPEN_FOR, long_transactions};
@@ -152,11 +152,7 @@ impl NodesConnection {
         dead: &[Uuid],
     ) -> Result<Option<Beat>, DatabaseError> {
         let mut transaction = self.connection.begin().await?;
-        let lock = self.database.lock(ClusterLock::Names);
-        let lock = format!("SELECT pg_advisory_xact_lock({lock})");
-        sqlx::raw_sql(AssertSqlSafe(lock))
-            .execute(&mut *transaction)
-            .await?;
+        (self.database.take(ClusterLock::Names, &mut transaction)).await?;
         forget(&mut transaction, dead).await?;
         let others = named(&mut transaction, &said.name, said.node).await?;
         if !others.is_empty() {

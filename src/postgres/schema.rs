@@ -85,11 +85,7 @@ async fn make_in(
     steps: &[&str],
 ) -> Result<Made, DatabaseError> {
     let name = database.schema();
-    let lock = database.lock(ClusterLock::Tables);
-    let lock = format!("SELECT pg_advisory_xact_lock({lock})");
-    sqlx::raw_sql(AssertSqlSafe(lock))
-        .execute(&mut *transaction)
-        .await?;
+    database.take(ClusterLock::Tables, transaction).await?;
     let is_there: bool = sqlx::query_scalar("SELECT to_regclass($1) IS NOT NULL")
         .bind(format!("{name}.cluster"))
         .fetch_one(&mut *transaction)
