@@ -140,7 +140,7 @@ BEGIN
 END $$;
 
 -- Has the positions of renderers begin anew: the newest changes may be lost, and their numbers are given again.
-CREATE FUNCTION has_lost() RETURNS void LANGUAGE sql SET search_path = @schema@ AS $$
+CREATE FUNCTION note_loss() RETURNS void LANGUAGE sql SET search_path = @schema@ AS $$
   UPDATE cluster SET epoch = 1 + (random() * 9007199254740990)::bigint $$;
 
 -- Compares this server with the one that the cluster was on. Another server, and one that was promoted or set back, gives
@@ -159,7 +159,7 @@ BEGIN
     SELECT greatest((SELECT coalesce(max(seq), 0) FROM requests), (SELECT max(first_seq) FROM generations)) >> 12 INTO above;
     UPDATE cluster SET xid_base = greatest(xid_base, above + 1 - pg_current_xact_id()::text::bigint);
   END IF;
-  PERFORM has_lost() FROM cluster WHERE p_may_have_lost OR system_identifier <> own;
+  PERFORM note_loss() FROM cluster WHERE p_may_have_lost OR system_identifier <> own;
   UPDATE cluster SET xid_base = xid_base + (1 << 28), system_identifier = own, timeline = line;
 END $$;
 

@@ -213,7 +213,7 @@ impl CopiesAtRest<'_> {
                 tracing::warn!(
                     "the copies of this node have entries that the database has lost: it takes new ones, and screens begin anew"
                 );
-                log.has_lost().await?;
+                log.note_loss().await?;
                 return Ok(None);
             }
             match followed.entries.is_empty() {
@@ -225,7 +225,7 @@ impl CopiesAtRest<'_> {
                 match self.apply(copy, &followed.entries).await {
                     Err(AtRestError::Apply(error)) if is_of_no_use(&error) => {
                         if matches!(error, ApplyError::OtherEntry(_)) {
-                            log.has_lost().await?;
+                            log.note_loss().await?;
                         }
                         tracing::warn!(%error, "the copies of this node cannot be brought further: it takes new ones");
                         return Ok(None);

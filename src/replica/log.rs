@@ -130,8 +130,8 @@ impl Log {
     ///
     /// # Errors
     /// The database's.
-    pub async fn has_lost(&mut self) -> Result<(), DatabaseError> {
-        let query = sqlx::query("SELECT has_lost()");
+    pub async fn note_loss(&mut self) -> Result<(), DatabaseError> {
+        let query = sqlx::query("SELECT note_loss()");
         self.ask(DatabaseCall::Claim, query).await?;
         Ok(())
     }
