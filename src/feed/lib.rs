@@ -180,7 +180,7 @@ impl GetFeed {
         let digest = body.tag.trim_matches('"');
         let position = Position {
             seq: body.through,
-            epoch: reader.epoch(pool.position().epoch),
+            epoch: reader.epoch(pool.epoch()),
         };
         let is_tag = tag::is_known(&format!("\"{digest}-{position}\""), req, res);
         let bytes_of = |tag: &str| {

@@ -24,7 +24,7 @@ impl Readers {
         if !self.pool.is_logged() {
             return None;
         }
-        let epoch = reader.epoch(self.pool.position().epoch);
+        let epoch = reader.epoch(self.pool.epoch());
         let known = tag::named(headers).filter_map(position_in);
         let known = known.filter(|position| position.epoch == epoch);
         known.map(|position| position.seq).max()

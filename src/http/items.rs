@@ -234,7 +234,7 @@ fn is_known(
 ) -> bool {
     let position = Position {
         seq,
-        epoch: reader.epoch(readers.pool.position().epoch),
+        epoch: reader.epoch(readers.pool.epoch()),
     };
     let headers = res.headers_mut();
     headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-cache"));

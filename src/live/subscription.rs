@@ -181,7 +181,7 @@ impl Subscription {
                 self.ended = true;
                 return Some(Frame::bye());
             }
-            let epoch = self.live.position().epoch;
+            let epoch = self.live.pool.epoch();
             if std::mem::replace(&mut self.epoch, epoch) != epoch {
                 self.begin_anew(LOST);
             }
@@ -374,7 +374,7 @@ impl Subscription {
         };
         Position {
             seq,
-            epoch: self.reader.epoch(self.live.position().epoch),
+            epoch: self.reader.epoch(self.live.pool.epoch()),
         }
     }
 }

@@ -217,7 +217,7 @@ impl Operator {
     pub async fn audit_acts(&self) {
         let _alone = self.act_audit.alone.lock().await;
         loop {
-            let epoch = self.pool.position().epoch;
+            let epoch = self.pool.epoch();
             let acts = match self.in_pool(|pool| pool.unaudited(AUDITED)).await {
                 Ok(acts) if acts.is_empty() => return,
                 Ok(acts) => acts,

@@ -40,9 +40,10 @@ impl Operator {
         let newest = self.live.position();
         let connected = |renderer: Arc<Renderer>| {
             let sent = renderer.position();
+            let reading = changes.read();
             let mut streams = renderer.streams.iter();
             let behind = streams
-                .any(|stream| !changes.has_nothing_after(stream, renderer.keys.as_deref(), sent));
+                .any(|stream| !reading.has_nothing_after(stream, renderer.keys.as_deref(), sent));
             Connected {
                 position: Position {
                     seq: sent,

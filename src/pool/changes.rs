@@ -138,16 +138,6 @@ impl Changes {
         }
     }
 
-    /// Whether the memory knows that the stream, or some of its keys, did not change after a position.
-    pub fn has_nothing_after(
-        &self,
-        stream: &str,
-        keys: Option<&[String]>,
-        position: ChangeSeq,
-    ) -> bool {
-        self.read().has_nothing_after(stream, keys, position)
-    }
-
     /// Newest time of data of a stream that was recorded while somebody listened.
     pub fn updated_at(&self, stream: &str) -> Option<Unix> {
         let logs = self.lock();

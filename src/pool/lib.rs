@@ -318,7 +318,8 @@ impl Pool {
         self.lock().on_update = on_update;
     }
 
-    fn epoch(&self) -> Epoch {
+    /// What positions begin with.
+    pub fn epoch(&self) -> Epoch {
         Epoch::new(self.epoch.load(Ordering::Acquire))
     }
 

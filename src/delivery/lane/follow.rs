@@ -86,7 +86,7 @@ impl Lane {
             (Some(_), Some(filling)) if filling.selection != receives => {
                 Some("its settings select other items")
             }
-            (Some(place), _) if place.position.epoch != pool.position().epoch => Some(
+            (Some(place), _) if place.position.epoch != pool.epoch() => Some(
                 "the data pool was restored or repaired: the receiver may have items that the data pool never had",
             ),
             (Some(place), _) if !reaches(place.position) => {

@@ -70,8 +70,8 @@ fn a_later_change_of_an_item_takes_the_place_of_an_earlier_one() {
     assert_eq!(after(&changes, "a", 3), Some(vec![4]));
     assert_eq!(after(&changes, "a", 4), Some(vec![]));
     assert!(
-        changes.has_nothing_after("a", None, seq(4))
-            && !changes.has_nothing_after("a", None, seq(3))
+        changes.read().has_nothing_after("a", None, seq(4))
+            && !changes.read().has_nothing_after("a", None, seq(3))
     );
     assert_eq!(changes.head(), seq(4));
     // Whatever happens to one item, its bytes are counted once.
@@ -110,7 +110,7 @@ fn a_run_stops_before_it_is_too_large_and_holds_one_change_at_least() {
 fn what_happened_before_anybody_listened_is_read_from_the_file() {
     let changes = changes_at(10);
     assert_eq!(after(&changes, "a", 10), None, "nobody listened");
-    assert!(!changes.has_nothing_after("a", None, seq(10)));
+    assert!(!changes.read().has_nothing_after("a", None, seq(10)));
     let _listener = changes.listen(&streams(), None);
     assert_eq!(after(&changes, "a", 9), None);
     assert_eq!(after(&changes, "a", 10), Some(vec![]));
@@ -303,8 +303,16 @@ fn who_listens_to_keys_hears_of_these_alone() {
     assert_eq!(numbers(0), [2, 4]);
     assert_eq!(numbers(2), [4]);
     assert_eq!(numbers(4), [0; 0]);
-    assert!(changes.has_nothing_after("b", Some(&keys[1..]), seq(2)));
-    assert!(!changes.has_nothing_after("b", Some(&keys[1..]), seq(1)));
+    assert!(
+        changes
+            .read()
+            .has_nothing_after("b", Some(&keys[1..]), seq(2))
+    );
+    assert!(
+        !changes
+            .read()
+            .has_nothing_after("b", Some(&keys[1..]), seq(1))
+    );
     // Nobody was told what these were.
     record_as(&changes, "b", None, 9);
     assert!(was_woken(&listener.wakeup));

@@ -312,6 +312,15 @@ async fn work_that_was_overtaken_runs_again_on_what_came_before() {
     assert_eq!(one.catalog.streams().len(), 2);
 }
 
+/// Two nodes of which neither follows the log by itself. The other one has what the first one began with.
+async fn two_at_rest(database: &Database, folders: &[tempfile::TempDir; 2]) -> [Arc<Node>; 2] {
+    let (one, following) = Node::start(database, folders[0].path()).await;
+    following.abort();
+    let other = Node::open(database, folders[1].path()).await;
+    other.catch_up().await;
+    [one, other]
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn nodes_agree_on_the_epoch_that_follows_on_a_loss() {
     let Some(server) = Postgres::start("nodes_agree_on_the_epoch_that_follows") else {
@@ -319,9 +328,7 @@ async fn nodes_agree_on_the_epoch_that_follows_on_a_loss() {
     };
     let database = server.cluster("headgate").await;
     let folders = [(); 2].map(|()| tempfile::tempdir().expect("a folder"));
-    let (one, following) = Node::start(&database, folders[0].path()).await;
-    following.abort();
-    let other = Node::open(&database, folders[1].path()).await;
+    let [one, other] = two_at_rest(&database, &folders).await;
     block_in_place(|| one.add(STREAM, "a").expect("it adds"));
     other.catch_up().await;
     let before = one.pool.position();
@@ -352,10 +359,7 @@ async fn a_node_that_followed_decides_and_tells_as_the_one_that_wrote() {
     };
     let database = server.cluster("headgate").await;
     let folders = [(); 2].map(|()| tempfile::tempdir().expect("a folder"));
-    let (one, following) = Node::start(&database, folders[0].path()).await;
-    following.abort();
-    let other = Node::open(&database, folders[1].path()).await;
-    other.catch_up().await;
+    let [one, other] = two_at_rest(&database, &folders).await;
     let _listener = other.pool.changes().listen(&[STREAM.into()], None);
     one.claim().await;
     block_in_place(|| {
