@@ -29,6 +29,7 @@ use crate::aim::{self, Aim};
 use crate::child::{self, Child, free_address};
 use crate::daemon::{self, ADMIN_TOKEN};
 use crate::options::{Rounds, count};
+use crate::senders::body;
 use crate::table::Table;
 use crate::times::{Times, median_of};
 use crate::{Result, block_on, step};
@@ -234,13 +235,7 @@ impl Sender {
     /// Microseconds until the 202, or infinitely many.
     async fn post(&self, client: &Client) -> f64 {
         let number = self.numbers.fetch_add(1, Ordering::Relaxed);
-        let mut body = format!(
-            "{{\"id\":{},\"revision\":{number},\"text\":\"",
-            number % KEYS
-        );
-        let rest = BODY_BYTES - body.len() - "\"}".len();
-        body.extend(std::iter::repeat_n('x', rest));
-        body.push_str("\"}");
+        let body = body(number % KEYS, number, BODY_BYTES);
         let request = client
             .post(&self.url)
             .bearer_auth(KEY)

@@ -75,13 +75,7 @@ impl Way {
 
     /// The request of this number.
     fn request(self, secret: &str, number: u64) -> Vec<u8> {
-        let mut body = format!(
-            "{{\"id\":{},\"revision\":{number},\"text\":\"",
-            number % KEYS
-        );
-        let rest = BODY_BYTES - body.len() - "\"}".len();
-        body.extend(std::iter::repeat_n('x', rest));
-        body.push_str("\"}");
+        let body = body(number % KEYS, number, BODY_BYTES);
         let name = self.name();
         let vouched = match self {
             Self::Bearer => format!("{name} HTTP/1.1\r\nAuthorization: Bearer {secret}\r\n"),
@@ -100,6 +94,15 @@ impl Way {
         )
         .into_bytes()
     }
+}
+
+/// An item of this id and revision, with a text that fills the body up to so many bytes.
+pub(crate) fn body(id: u64, revision: u64, bytes: usize) -> String {
+    let mut body = format!("{{\"id\":{id},\"revision\":{revision},\"text\":\"");
+    let rest = bytes - body.len() - "\"}".len();
+    body.extend(std::iter::repeat_n('x', rest));
+    body.push_str("\"}");
+    body
 }
 
 /// The signature of a body, in hexadecimal digits.
