@@ -1,4 +1,3 @@
-
 use super::*;
 
 fn share() -> Arc<Share> {

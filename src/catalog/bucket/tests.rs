@@ -1,4 +1,3 @@
-
 use super::*;
 
 /// Takes single units until one is refused.

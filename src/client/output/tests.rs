@@ -1,4 +1,3 @@
-
 use super::*;
 
 #[cfg(target_os = "linux")]

@@ -1,4 +1,3 @@
-
 use super::*;
 
 const RATE: u64 = 1_000;

@@ -1,4 +1,3 @@
-
 use std::time::Duration;
 
 use super::{ASKED_PAUSE_MAX, Attempts, defer, rest, schedule_retry};

@@ -1,4 +1,3 @@
-
 use salvo_core::http::header::HeaderValue;
 
 use super::*;

@@ -1,4 +1,3 @@
-
 use super::*;
 
 fn headers(pairs: &[(HeaderName, &str)]) -> HeaderMap {

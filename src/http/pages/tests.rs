@@ -1,4 +1,3 @@
-
 use super::FILES;
 
 #[test]
@@ -8,7 +7,8 @@ fn every_file_of_a_page_is_served() {
         for entry in std::fs::read_dir(format!("{folder}/{place}")).expect("a folder") {
             let entry = entry.expect("a file");
             let name = entry.file_name().into_string().expect("a name");
-            if entry.file_type().is_ok_and(|kind| kind.is_file()) && !name.ends_with(".html") {
+            let is_served = !name.ends_with(".html") && !name.ends_with(".rs");
+            if entry.file_type().is_ok_and(|kind| kind.is_file()) && is_served {
                 let path = format!("{path}{name}");
                 let file = FILES.iter().find(|file| file.0 == path);
                 let bytes = std::fs::read(entry.path()).expect("a file");

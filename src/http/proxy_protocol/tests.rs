@@ -1,4 +1,3 @@
-
 use super::*;
 
 /// The address or the error, and the rest of the bytes.

@@ -1,4 +1,3 @@
-
 use salvo_core::http::header::{ETAG, HeaderValue};
 
 use super::*;

@@ -1,4 +1,3 @@
-
 use super::*;
 
 fn check(endpoint: Endpoint, headers: &[(&str, &str)], expected: &[&str]) {

@@ -1,4 +1,3 @@
-
 use super::{idempotency_key, item_key, secret};
 
 #[test]

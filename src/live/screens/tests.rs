@@ -1,4 +1,3 @@
-
 use super::*;
 
 /// What a node has not stored yet, as another one reads it.

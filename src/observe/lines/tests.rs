@@ -1,4 +1,3 @@
-
 use std::io::{PipeReader, Read as _, pipe};
 use std::os::fd::OwnedFd;
 

@@ -1,4 +1,3 @@
-
 use std::net::IpAddr;
 
 use super::*;

@@ -1,4 +1,3 @@
-
 use std::cell::Cell;
 use std::pin::Pin;
 use std::task::{Context, Poll, Waker};

@@ -1,4 +1,3 @@
-
 use super::*;
 
 fn added(name: &str, sha256: String, previous: &[&String]) -> Installed {

@@ -1,4 +1,3 @@
-
 use super::*;
 use crate::{DatabaseOptions, Durability, make};
 use postgres_server::Postgres;

@@ -1,4 +1,3 @@
-
 use super::*;
 
 fn decimal(text: &str) -> Decimal {

@@ -1,4 +1,3 @@
-
 use super::*;
 
 fn sink(name: &str, plugin: &str, streams: &[&str]) -> Sink {

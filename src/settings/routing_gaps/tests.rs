@@ -1,4 +1,3 @@
-
 use super::*;
 
 fn sink(plugin: &str, streams: &[&str], except: &[&str]) -> Sink {

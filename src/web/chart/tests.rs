@@ -1,4 +1,3 @@
-
 use super::*;
 
 const fn minute(requests: u64, errors: u64) -> Minute {

@@ -1,4 +1,3 @@
-
 use super::{bytes_of, give_up, halve};
 use crate::verdict::Attempts;
 use crate::verdict::tests::batch;

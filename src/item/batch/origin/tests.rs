@@ -1,4 +1,3 @@
-
 use super::*;
 use crate::batch::Action;
 use crate::batch::tests::batch;

@@ -1,4 +1,3 @@
-
 use base::clock::Unix;
 
 use super::*;

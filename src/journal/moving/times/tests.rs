@@ -1,4 +1,3 @@
-
 use super::*;
 
 const HOUR: Duration = Duration::from_hours(1);

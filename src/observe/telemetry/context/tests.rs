@@ -1,4 +1,3 @@
-
 use super::*;
 
 fn caller(values: &[&str]) -> Option<Caller> {

@@ -1,4 +1,3 @@
-
 use super::super::{SpanKind, Trace};
 use super::*;
 

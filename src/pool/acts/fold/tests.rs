@@ -1,4 +1,3 @@
-
 use super::*;
 
 fn write(n: u64, op: Op, value: &str) -> Write {

@@ -1,4 +1,3 @@
-
 use salvo_core::Depot;
 
 use super::*;

@@ -1,4 +1,3 @@
-
 use super::*;
 
 fn grid(sort: &str) -> Grid {

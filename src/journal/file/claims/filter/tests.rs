@@ -1,4 +1,3 @@
-
 use proptest::prelude::*;
 use sha2::{Digest, Sha256};
 
