@@ -11,9 +11,10 @@ use api::openapi;
 use http::access::Needs;
 use http::document::Document;
 use http::error::ApiError;
-use http::ingest::Submit;
+use http::ingest::{Direct, Submit};
 use http::nowhere::Nowhere;
 use http::reader::Readers;
+use http::server::Routes;
 use http::unauthenticated::Unauthenticated;
 use http::{
     AdminParts, Outside, ServiceParts, access, acts, database_wait, head, health, ingest, items,
@@ -27,28 +28,34 @@ use operate::Operator;
 use settings::Networks;
 
 /// The service listener: what callers and renderers use.
-pub fn service(parts: &ServiceParts) -> Service {
+pub fn service(parts: &ServiceParts) -> Routes {
     let described = parts.clone();
     let document = openapi::service(move || service_routes(&described));
     let router = service_routes(parts).push(document_routes(&document, docs::Listener::Service));
-    let outer = outer(&parts.operator, &parts.outside);
-    finish(
-        router,
-        middleware::Outer {
-            unauthenticated: Unauthenticated::new(parts.outside.unauthorized_per_second),
-            ..outer
-        },
-        Nowhere::SERVICE,
-    )
+    let outer = Arc::new(middleware::Outer {
+        unauthenticated: Unauthenticated::new(parts.outside.unauthorized_per_second),
+        ..outer(&parts.operator, &parts.outside)
+    });
+    Routes {
+        direct: Some(Arc::new(Direct {
+            submit: submit(parts),
+            outer: Arc::clone(&outer),
+        })),
+        service: finish(router, outer, Nowhere::SERVICE),
+    }
+}
+
+fn submit(parts: &ServiceParts) -> Submit {
+    Submit {
+        ingest: Arc::clone(&parts.operator.ingest),
+        body_timeout_seconds: parts.body_timeout_seconds,
+    }
 }
 
 /// Its routes, but for those that describe them.
 fn service_routes(parts: &ServiceParts) -> Router {
     let ingest = || Arc::clone(&parts.operator.ingest);
-    let submit = || Submit {
-        ingest: ingest(),
-        body_timeout_seconds: parts.body_timeout_seconds,
-    };
+    let submit = || submit(parts);
     let readers = || Readers {
         catalog: Arc::clone(&parts.operator.catalog),
         pool: Arc::clone(&parts.operator.pool),
@@ -117,15 +124,11 @@ pub fn admin(parts: &AdminParts) -> Service {
     let router = admin_routes(parts)
         .push(document_routes(&document, docs::Listener::Admin))
         .push(web::routes(parts));
-    let outer = outer(&parts.operator, &parts.outside);
-    finish(
-        router,
-        middleware::Outer {
-            networks: parts.outside.admin_networks.clone(),
-            ..outer
-        },
-        Nowhere::ADMIN,
-    )
+    let outer = middleware::Outer {
+        networks: parts.outside.admin_networks.clone(),
+        ..outer(&parts.operator, &parts.outside)
+    };
+    finish(router, Arc::new(outer), Nowhere::ADMIN)
 }
 
 /// Its routes, but for the pages and those that describe them.
@@ -186,8 +189,8 @@ fn outer(operator: &Operator, outside: &Outside) -> middleware::Outer {
     }
 }
 
-fn finish(router: Router, outer: middleware::Outer, nowhere: Nowhere) -> Service {
-    Service::new(head::with_get(router))
-        .hoop(outer)
-        .catcher(Catcher::new(middleware::ErrorEnvelope(nowhere)))
+fn finish(router: Router, outer: Arc<middleware::Outer>, nowhere: Nowhere) -> Service {
+    let mut service = Service::new(head::with_get(router));
+    service.hoops.push(outer);
+    service.catcher(Catcher::new(middleware::ErrorEnvelope(nowhere)))
 }

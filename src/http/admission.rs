@@ -3,11 +3,12 @@
 //! **Invariant**: a connection without a request never keeps a place that another connection needs. When no place is
 //! free, the oldest connection without a request loses its place to the new one and is closed: that of the same client,
 //! if the client has reached its limit. Nobody waits for its end. Health checks are answered even when all places are
-//! in use. A client is one address, or an IPv6 network of 64 bits.
+//! in use. A client is one address, or an IPv6 network of 64 bits. A connection of a proxy has its place before the proxy
+//! names the client, and counts for that client from then on.
 
 use std::collections::{HashMap, VecDeque};
 use std::net::IpAddr;
-use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
 
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
@@ -35,6 +36,11 @@ pub(super) struct Admission {
     of_client_max: usize,
     /// Networks without a limit per client.
     exempt: Networks,
+    waiting: Mutex<Waiting>,
+}
+
+/// Who can lose a place.
+struct Waiting {
     clients: HashMap<IpAddr, Client>,
     /// With this many clients, clients without a connection are removed.
     clients_max: usize,
@@ -86,7 +92,7 @@ impl Queue {
     fn displace(&mut self) -> Option<Place> {
         while self.due()? <= Instant::now() {
             let oldest = self.0.pop_front()?.upgrade();
-            let place = oldest.as_ref().and_then(|oldest| oldest.take());
+            let place = oldest.as_ref().and_then(|oldest| oldest.give_up());
             if let (Some(oldest), Some(place)) = (oldest, place) {
                 oldest.displaced.cancel();
                 return Some(place);
@@ -118,6 +124,18 @@ impl Silent {
     pub(super) fn take(&self) -> Option<Place> {
         let mut place = self.place.lock().unwrap_or_else(PoisonError::into_inner);
         place.take()
+    }
+
+    /// Its place for another connection. A place for health checks is kept: it is limited in time anyway.
+    fn give_up(&self) -> Option<Place> {
+        let mut place = self.place.lock().unwrap_or_else(PoisonError::into_inner);
+        place.take_if(|place| !place.is_reserved)
+    }
+
+    /// Changes its place, unless another connection has it.
+    fn change(&self, change: impl FnOnce(&mut Place)) {
+        let mut place = self.place.lock().unwrap_or_else(PoisonError::into_inner);
+        place.as_mut().map(change);
     }
 
     /// Whether its place is one of those for health checks.
@@ -157,21 +175,23 @@ impl Admission {
             reserved: Arc::new(Semaphore::new(RESERVED)),
             of_client_max: places.of_address_max,
             exempt: places.exempt,
-            clients: HashMap::new(),
-            clients_max: FORGOTTEN_MIN,
-            silent: Queue::default(),
+            waiting: Mutex::new(Waiting {
+                clients: HashMap::new(),
+                clients_max: FORGOTTEN_MIN,
+                silent: Queue::default(),
+            }),
         }
     }
 
     /// Reserves a place for a connection that was accepted at `since`. An address outside of the exempt networks is
     /// subject to the limit per client. `None`: the connection is rejected because its client has reached the limit.
     pub(super) async fn admit(
-        &mut self,
+        &self,
         address: Option<IpAddr>,
         since: Instant,
     ) -> Option<Arc<Silent>> {
-        let address = address.filter(|address| !self.exempt.contains(Some(*address)));
-        let of_client = match address.map(|address| self.of_client(party(address))) {
+        let client = self.limited(address);
+        let of_client = match client.map(|client| self.waiting().of(client, self.of_client_max)) {
             None => None,
             Some(Some(one)) => Some(one),
             Some(None) => {
@@ -181,32 +201,52 @@ impl Admission {
         };
         let silent = Silent::new(self.place(of_client).await?, since);
         if !silent.is_reserved() {
-            let client = address.and_then(|address| self.clients.get_mut(&party(address)));
-            if let Some(client) = client {
+            let mut waiting = self.waiting();
+            if let Some(client) = client.and_then(|client| waiting.clients.get_mut(&client)) {
                 client.silent.add(&silent);
             }
-            self.silent.add(&silent);
+            waiting.silent.add(&silent);
         }
         Some(silent)
     }
 
-    /// A reference for a place of a client, if the client is below its limit or one of its connections without a request
-    /// could be displaced.
-    fn of_client(&mut self, client: IpAddr) -> Option<Arc<()>> {
-        if self.clients.len() >= self.clients_max {
-            self.clients.retain(|_, client| client.in_use() > 0);
-            self.clients_max = FORGOTTEN_MIN.max(2 * self.clients.len());
+    /// Counts a connection for the client that its proxy names. If the client has reached its limit, the connection gets
+    /// a place for health checks. `false`: the connection is rejected, because there is none.
+    pub(super) fn name(&self, silent: &Arc<Silent>, address: IpAddr) -> bool {
+        let Some(client) = self.limited(Some(address)) else {
+            return true;
+        };
+        if silent.is_reserved() {
+            return true;
         }
-        let client = self.clients.entry(client).or_default();
-        if client.in_use() >= self.of_client_max {
-            drop(client.silent.displace()?);
+        let mut waiting = self.waiting();
+        if let Some(of_client) = waiting.of(client, self.of_client_max) {
+            silent.change(|place| place._of_client = Some(of_client));
+            if let Some(client) = waiting.clients.get_mut(&client) {
+                client.silent.add(silent);
+            }
+            return true;
         }
-        Some(Arc::clone(&client.places))
+        let Ok(permit) = Arc::clone(&self.reserved).try_acquire_owned() else {
+            return false;
+        };
+        silent.change(|place| *place = Place::reserved(permit));
+        true
+    }
+
+    /// The client to whom the limit per client applies.
+    fn limited(&self, address: Option<IpAddr>) -> Option<IpAddr> {
+        let address = address.filter(|address| !self.exempt.contains(Some(*address)));
+        address.map(party)
+    }
+
+    fn waiting(&self) -> MutexGuard<'_, Waiting> {
+        self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Reserves one of all places. If none is free, the oldest connection without a request loses its place. If all
     /// connections have requests, the result is a reserved place, or the first that becomes free.
-    async fn place(&mut self, of_client: Option<Arc<()>>) -> Option<Place> {
+    async fn place(&self, of_client: Option<Arc<()>>) -> Option<Place> {
         let of_all = |permit| Place {
             permit,
             _of_client: of_client,
@@ -215,12 +255,16 @@ impl Admission {
         if let Ok(permit) = Arc::clone(&self.places).try_acquire_owned() {
             return Some(of_all(permit));
         }
-        let places = Arc::clone(&self.places);
-        let free = || Arc::clone(&places).acquire_owned();
-        while let Some(due) = self.silent.due() {
-            if let Some(place) = self.silent.displace() {
-                return Some(of_all(place.permit));
-            }
+        let free = || Arc::clone(&self.places).acquire_owned();
+        loop {
+            let due = {
+                let mut waiting = self.waiting();
+                if let Some(place) = waiting.silent.displace() {
+                    return Some(of_all(place.permit));
+                }
+                waiting.silent.due()
+            };
+            let Some(due) = due else { break };
             tokio::select! {
                 biased;
                 permit = free() => return permit.ok().map(of_all),
@@ -235,6 +279,22 @@ impl Admission {
             permit = free() => permit.ok().map(of_all),
             permit = Arc::clone(&self.reserved).acquire_owned() => permit.ok().map(Place::reserved),
         }
+    }
+}
+
+impl Waiting {
+    /// A reference for a place of a client, if the client is below its limit or one of its connections without a request
+    /// could be displaced.
+    fn of(&mut self, client: IpAddr, max: usize) -> Option<Arc<()>> {
+        if self.clients.len() >= self.clients_max {
+            self.clients.retain(|_, client| client.in_use() > 0);
+            self.clients_max = FORGOTTEN_MIN.max(2 * self.clients.len());
+        }
+        let client = self.clients.entry(client).or_default();
+        if client.in_use() >= max {
+            drop(client.silent.displace()?);
+        }
+        Some(Arc::clone(&client.places))
     }
 }
 

@@ -3,30 +3,32 @@
 //! `admission` decides which connections are accepted; this module closes the connections that exceed their time.
 //!
 //! **Invariant**: a connection keeps its place until it is closed, even as a WebSocket. A connection is closed if the
-//! head of its first request does not arrive in time, or if another connection needs its place before that. If the
-//! system cannot accept connections, the listener retries automatically.
+//! head of its first request does not arrive in time, or if another connection needs its place before that. Later heads
+//! have a time, too: it begins when the response before is complete.
 
 use std::io;
 use std::net::IpAddr;
 use std::pin::Pin;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::task::{Context, Poll};
 use std::time::Duration;
 
-use salvo_core::conn::tcp::{DynTcpAcceptors, TcpCoupler};
-use salvo_core::conn::{Accepted, Acceptor, DynStream, Holding};
-use salvo_core::fuse::ArcFusePolicy;
+use futures_util::task::AtomicWaker;
+use salvo_core::conn::ConnCtrl;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::time::{Instant, Sleep};
 use tokio_util::sync::WaitForCancellationFutureOwned;
 
-use super::admission::{Admission, Place, Silent};
-use super::listen::Places;
-use super::middleware::client_at;
+use super::admission::{Place, Silent};
 use observe::metrics::{Connections, Metrics};
 
 /// Maximum time for the head of the first request.
 const FIRST_HEAD_TIME_MAX: Duration = Duration::from_secs(15);
+/// Maximum time for the head of a request after the first one of its connection, and for an idle connection. It is
+/// longer than the pools of most clients keep connections (90 s), so that the daemon does not close a connection that a
+/// client is about to use.
+const HEAD_TIME_MAX: Duration = Duration::from_secs(120);
 /// Lifetime of a connection with a reserved place.
 const RESERVED_TIME_MAX: Duration = Duration::from_secs(3);
 /// Requests that are allowed on such a connection.
@@ -36,53 +38,32 @@ const HEALTH: [&[u8]; 4] = [
     b"HEAD /healthz",
     b"HEAD /readyz",
 ];
-/// Pause after a failure to accept a connection.
-const FAILURE_PAUSE: Duration = Duration::from_millis(50);
 
 /// Selects the metric of a listener.
 pub(super) type Which = fn(&Metrics) -> &Connections;
 
-/// Accepts connections within the limits.
-pub(super) struct Limited {
-    inner: DynTcpAcceptors,
-    admission: Admission,
-    counted: Counted,
-}
-
-impl Limited {
-    /// With the limits of `places`; the connections are counted in the metric that `which` selects.
-    pub(super) fn new(
-        inner: DynTcpAcceptors,
-        places: Places,
-        metrics: &Arc<Metrics>,
-        which: Which,
-    ) -> Self {
-        which(metrics).set_max(places.max);
-        Self {
-            inner,
-            admission: Admission::new(places),
-            counted: Counted {
-                metrics: Arc::clone(metrics),
-                which,
-            },
-        }
-    }
-}
-
 /// The metric in which connections are counted.
 #[derive(Clone)]
-struct Counted {
+pub(super) struct Counted {
     metrics: Arc<Metrics>,
     which: Which,
 }
 
 impl Counted {
-    fn connections(&self) -> &Connections {
+    /// In the metric that `which` selects.
+    pub(super) fn new(metrics: &Arc<Metrics>, which: Which) -> Self {
+        Self {
+            metrics: Arc::clone(metrics),
+            which,
+        }
+    }
+
+    pub(super) fn connections(&self) -> &Connections {
         (self.which)(&self.metrics)
     }
 
     /// Counts a connection that was closed because its client reached the limit.
-    fn refused(&self, address: Option<IpAddr>) {
+    pub(super) fn refused(&self, address: Option<IpAddr>) {
         let connections = self.connections();
         if let (Some(client), Some(count)) = (address, connections.refused(address)) {
             let listener = connections.listener;
@@ -91,53 +72,15 @@ impl Counted {
     }
 }
 
-impl Acceptor for Limited {
-    type Coupler = TcpCoupler<Connection>;
-    type Stream = Connection;
-
-    fn holdings(&self) -> &[Holding] {
-        Acceptor::holdings(&self.inner)
-    }
-
-    /// A connection that waits for a place waits here; all later ones wait in the queue of the system.
-    async fn accept(
-        &mut self,
-        policy: Option<ArcFusePolicy>,
-    ) -> io::Result<Accepted<Self::Coupler, Self::Stream>> {
-        loop {
-            match Acceptor::accept(&mut self.inner, policy.clone()).await {
-                Ok(accepted) => {
-                    let address = client_at(&accepted.remote_addr).address();
-                    let admitted = self.admission.admit(address, Instant::now()).await;
-                    let Some(silent) = admitted else {
-                        self.counted.refused(address);
-                        continue;
-                    };
-                    let held = Held::new(address, &self.counted);
-                    let connection = |stream| Connection::new(stream, silent, held);
-                    return Ok(accepted.map_into(|_| TcpCoupler::new(), connection));
-                }
-                Err(error) => {
-                    let connections = self.counted.connections();
-                    if let Some(count) = connections.failed(&error) {
-                        let listener = connections.listener;
-                        tracing::error!(listener, count, %error, "cannot accept connections, retrying");
-                    }
-                    tokio::time::sleep(FAILURE_PAUSE).await;
-                }
-            }
-        }
-    }
-}
-
 /// A connection, counted until it is dropped.
-struct Held {
-    address: Option<IpAddr>,
+pub(super) struct Held {
+    /// The client, once it is known.
+    pub(super) address: Option<IpAddr>,
     counted: Counted,
 }
 
 impl Held {
-    fn new(address: Option<IpAddr>, counted: &Counted) -> Self {
+    pub(super) fn new(address: Option<IpAddr>, counted: &Counted) -> Self {
         counted.connections().open.inc();
         Self {
             address,
@@ -152,11 +95,86 @@ impl Drop for Held {
     }
 }
 
+/// What a connection and its requests share.
+#[derive(Default)]
+pub(super) struct Shared {
+    requests: AtomicU32,
+    under_way: AtomicU32,
+    is_cut: AtomicBool,
+    /// Who drives the connection.
+    pub(super) driver: AtomicWaker,
+}
+
+impl Shared {
+    /// Closes the connection, whatever is under way.
+    pub(super) fn cut(&self) {
+        self.is_cut.store(true, Ordering::Release);
+        self.driver.wake();
+    }
+
+    pub(super) fn is_cut(&self) -> bool {
+        self.is_cut.load(Ordering::Acquire)
+    }
+
+    /// Begins a request. It is under way until the result is dropped.
+    pub(super) fn begin(self: &Arc<Self>) -> UnderWay {
+        self.requests.fetch_add(1, Ordering::Relaxed);
+        self.under_way.fetch_add(1, Ordering::Relaxed);
+        UnderWay(Arc::clone(self))
+    }
+}
+
+/// A request that is under way, until the body of its response is complete.
+pub(super) struct UnderWay(Arc<Shared>);
+
+impl Drop for UnderWay {
+    fn drop(&mut self) {
+        self.0.under_way.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+/// The wait for the next head, after the first one.
+struct NextHead {
+    shared: Arc<Shared>,
+    /// Whether the connection is in use for long, without requests.
+    control: ConnCtrl,
+    timer: Pin<Box<Sleep>>,
+    deadline: Instant,
+    /// The number of requests at which the wait began; `None`: it has not begun.
+    since: Option<u32>,
+    /// Whether the timer is set for such a wait.
+    is_armed: bool,
+}
+
+impl NextHead {
+    /// Whether the time is over. The timer runs on while requests come: to move it for each would cost more than to look
+    /// again when it fires.
+    fn is_over(&mut self, context: &mut Context<'_>) -> bool {
+        if self.shared.under_way.load(Ordering::Relaxed) > 0 || self.control.is_relaxed() {
+            return false;
+        }
+        let requests = self.shared.requests.load(Ordering::Relaxed);
+        let now = Instant::now();
+        if self.since.replace(requests) != Some(requests) {
+            self.deadline = now + HEAD_TIME_MAX;
+        } else if now >= self.deadline {
+            return true;
+        }
+        if self.is_armed && !self.timer.is_elapsed() {
+            return false;
+        }
+        self.is_armed = true;
+        self.timer.as_mut().reset(self.deadline);
+        self.timer.as_mut().poll(context).is_ready()
+    }
+}
+
 /// A connection.
-pub(super) struct Connection<S = DynStream> {
+pub(super) struct Connection<S> {
     inner: S,
     /// Set until the head of the first request was read.
     first_head: Option<FirstHead>,
+    next_head: NextHead,
     /// Set if only a health check is allowed.
     health: Option<HealthOnly>,
     /// Its time is over, and no request has arrived.
@@ -167,15 +185,29 @@ pub(super) struct Connection<S = DynStream> {
 }
 
 impl<S> Connection<S> {
-    fn new(inner: S, silent: Arc<Silent>, held: impl Into<Option<Held>>) -> Self {
+    pub(super) fn new(
+        inner: S,
+        silent: Arc<Silent>,
+        held: impl Into<Option<Held>>,
+        (shared, control): (Arc<Shared>, ConnCtrl),
+    ) -> Self {
         let is_reserved = silent.is_reserved();
         let time_max = match is_reserved {
             true => RESERVED_TIME_MAX,
             false => FIRST_HEAD_TIME_MAX,
         };
+        let deadline = Instant::now() + time_max;
         Self {
             inner,
-            first_head: Some(FirstHead::within(time_max, silent)),
+            first_head: Some(FirstHead::of(silent)),
+            next_head: NextHead {
+                shared,
+                control,
+                timer: Box::pin(tokio::time::sleep_until(deadline)),
+                deadline,
+                since: None,
+                is_armed: false,
+            },
             health: is_reserved.then(HealthOnly::default),
             is_over: false,
             place: None,
@@ -211,7 +243,6 @@ impl HealthOnly {
 
 /// The head of the first request, while it arrives.
 struct FirstHead {
-    deadline: Pin<Box<Sleep>>,
     displaced: Pin<Box<WaitForCancellationFutureOwned>>,
     silent: Arc<Silent>,
     begun: bool,
@@ -220,20 +251,13 @@ struct FirstHead {
 }
 
 impl FirstHead {
-    fn within(time_max: Duration, silent: Arc<Silent>) -> Self {
+    fn of(silent: Arc<Silent>) -> Self {
         Self {
-            deadline: Box::pin(tokio::time::sleep(time_max)),
             displaced: Box::pin(silent.displaced()),
             silent,
             begun: false,
             line_ends: 0,
         }
-    }
-
-    /// Whether its time is over, or another connection needs the place.
-    fn is_over(&mut self, context: &mut Context<'_>) -> bool {
-        self.deadline.as_mut().poll(context).is_ready()
-            || self.displaced.as_mut().poll(context).is_ready()
     }
 
     /// The number of these bytes that belong to the head, if the head ends in them.
@@ -287,10 +311,16 @@ impl<S: AsyncRead + Unpin> AsyncRead for Connection<S> {
                     // Bytes after the first request are dropped: one request is allowed.
                     buffer.set_filled(before + own);
                 }
-            } else if read.is_pending() && head.is_over(context) {
+            } else if read.is_pending()
+                && (this.next_head.timer.as_mut().poll(context).is_ready()
+                    || head.displaced.as_mut().poll(context).is_ready())
+            {
                 this.is_over = true;
                 return Poll::Ready(Err(io::ErrorKind::TimedOut.into()));
             }
+        } else if read.is_pending() && this.next_head.is_over(context) {
+            this.is_over = true;
+            return Poll::Ready(Err(io::ErrorKind::TimedOut.into()));
         }
         read
     }

@@ -4,6 +4,7 @@
 //! name, and in the authentication.
 
 mod answer;
+mod direct;
 mod head;
 mod state;
 
@@ -13,10 +14,13 @@ use salvo_core::http::StatusCode;
 use salvo_core::http::header::{ALLOW, CONNECTION, HeaderValue};
 use salvo_core::{Depot, FlowCtrl, Handler, Request, Response, async_trait};
 use salvo_oapi::endpoint;
+use uuid::Uuid;
 
 use super::body;
 use super::envelope::Success;
+use super::middleware::{identify, request_id};
 use ::ingest::{BodyError, Ingest};
+pub use direct::Direct;
 use head::Parts;
 use journal::log::Endpoint;
 pub use state::GetRequest;
@@ -29,6 +33,35 @@ pub struct Submit {
     pub ingest: Arc<Ingest>,
     /// Maximum seconds for reading a body.
     pub body_timeout_seconds: u64,
+}
+
+/// Where items are submitted to.
+pub(crate) struct Target {
+    endpoint: Endpoint,
+    /// The stream that the request names.
+    stream: Option<String>,
+    connector: Option<String>,
+}
+
+impl Default for Target {
+    fn default() -> Self {
+        Self {
+            endpoint: Endpoint::Ingest,
+            stream: None,
+            connector: None,
+        }
+    }
+}
+
+impl Target {
+    /// That of the path, as the framework has read it.
+    fn of_path(req: &Request) -> Self {
+        Self {
+            endpoint: Endpoint::Webhook,
+            stream: Some(req.param::<String>("stream").unwrap_or_default()),
+            connector: req.param::<String>("connector"),
+        }
+    }
 }
 
 /// `POST /api/ingest`
@@ -62,11 +95,11 @@ pub struct PostIngest(pub Submit);
 )]
 impl PostIngest {
     async fn handle(&self, req: &mut Request, res: &mut Response) {
-        let stream = match req.uri().query() {
-            Some(_) => req.query::<String>("stream"),
-            None => None,
+        let target = Target {
+            stream: stream_of_query(req),
+            ..Target::default()
         };
-        submit(&self.0, Endpoint::Ingest, stream, req, res).await;
+        submit(&self.0, request_id(req), target, req, res).await;
     }
 }
 
@@ -101,8 +134,8 @@ pub struct PostWebhook(pub Submit);
 )]
 impl PostWebhook {
     async fn handle(&self, req: &mut Request, res: &mut Response) {
-        let stream = req.param::<String>("stream").unwrap_or_default();
-        submit(&self.0, Endpoint::Webhook, Some(stream), req, res).await;
+        let target = Target::of_path(req);
+        submit(&self.0, request_id(req), target, req, res).await;
     }
 }
 
@@ -141,8 +174,8 @@ pub struct PostAddress(pub Submit);
 )]
 impl PostAddress {
     async fn handle(&self, req: &mut Request, res: &mut Response) {
-        let stream = req.param::<String>("stream").unwrap_or_default();
-        submit(&self.0, Endpoint::Webhook, Some(stream), req, res).await;
+        let target = Target::of_path(req);
+        submit(&self.0, request_id(req), target, req, res).await;
     }
 }
 
@@ -183,8 +216,7 @@ impl Handler for Greet {
 }
 
 fn greet(ingest: &Ingest, req: &mut Request, res: &mut Response) {
-    let stream = req.param::<String>("stream").unwrap_or_default();
-    let parts = Parts::of(req, Endpoint::Webhook, Some(stream));
+    let parts = Parts::of(req, request_id(req), Target::of_path(req));
     match ingest.write_challenge(parts.head()) {
         Some(answer) => answer::write(answer, Endpoint::Webhook, req, res),
         None => {
@@ -195,16 +227,17 @@ fn greet(ingest: &Ingest, req: &mut Request, res: &mut Response) {
     }
 }
 
-async fn submit(
-    to: &Submit,
-    endpoint: Endpoint,
-    stream: Option<String>,
-    req: &mut Request,
-    res: &mut Response,
-) {
+/// The stream that a sender expects.
+fn stream_of_query(req: &Request) -> Option<String> {
+    req.uri().query()?;
+    req.query::<String>("stream")
+}
+
+async fn submit(to: &Submit, id: Uuid, target: Target, req: &mut Request, res: &mut Response) {
     let mut body = req.take_body();
     let tracer = to.ingest.tracer();
-    let parts = Parts::of(req, endpoint, stream).followed(tracer);
+    let endpoint = target.endpoint;
+    let parts = Parts::of(req, id, target).followed(tracer);
     // A client that sent `Expect` and received no 100 does not send its body. Reading would send the 100.
     let asks_first = parts.asks_first();
     let timeout_seconds = to.body_timeout_seconds;
@@ -236,6 +269,9 @@ async fn submit(
         res.headers_mut().insert(CONNECTION, close);
     }
     let span = parts.span(&answer);
+    if answer.result.is_err() {
+        identify(req, id);
+    }
     answer::write(answer, endpoint, req, res);
     head::answered(tracer, span, res);
 }
@@ -244,7 +280,12 @@ async fn submit(
 pub(super) async fn remove(ingest: &Ingest, req: &mut Request, res: &mut Response) {
     let stream = req.param::<String>("stream").unwrap_or_default();
     let key = req.param::<String>("key").unwrap_or_default();
-    let parts = Parts::of(req, Endpoint::Items, Some(stream)).followed(ingest.tracer());
+    let target = Target {
+        endpoint: Endpoint::Items,
+        stream: Some(stream),
+        connector: None,
+    };
+    let parts = Parts::of(req, request_id(req), target).followed(ingest.tracer());
     let answer = ingest.remove(parts.head(), &key).await;
     let span = parts.span(&answer);
     answer::write(answer, Endpoint::Items, req, res);

@@ -1,54 +1,75 @@
-//! Binds the listeners, TCP or Unix socket, and serves on them.
+//! Binds the listeners, TCP or Unix socket.
 //!
 //! **Invariant**: responses are sent immediately (`TCP_NODELAY` on the listening socket, which accepted connections
 //! inherit), and a Unix socket is replaced only if no process listens on it.
 
 use std::io;
-use std::net::{Shutdown, SocketAddr, ToSocketAddrs};
+use std::net::{SocketAddr, ToSocketAddrs};
 use std::os::unix::fs::{FileTypeExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use salvo_core::conn::Acceptor;
-use salvo_core::conn::tcp::{DynTcpAcceptor, DynTcpAcceptors, TcpAcceptor, ToDynTcpAcceptor};
-use salvo_core::conn::unix::UnixListener;
+use salvo_core::conn::{ConnCtrl, StraightStream, http1};
 use salvo_core::fuse::FuseConfig;
-use salvo_core::server::ServerHandle;
-use salvo_core::{Listener, Server, Service};
-use socket2::{Domain, Protocol, Socket, Type};
+use socket2::{Domain, Protocol, Type};
 use thiserror::Error;
-use tokio::io::{AsyncRead, AsyncWrite};
-use tokio_util::sync::CancellationToken;
+use tokio::net::{TcpListener, UnixListener};
 
-use super::connections::{Limited, Which};
-use super::proxy_protocol::ProxyProtocol;
+use super::admission::Admission;
+use super::connections::{Counted, Which};
+use super::server::{Accepted, Routes, Server, Stopping};
+use super::stream::Socket;
 use super::tls::Encryption;
 use observe::metrics::Metrics;
 use settings::{Listen, Networks, Tls};
 
 const BACKLOG: i32 = 4_096;
-/// Maximum time for a TLS handshake.
-const HANDSHAKE_TIME_MAX: Duration = Duration::from_secs(3);
-/// Maximum time for the head of a request after the first one of its connection, and for an idle connection. It is
-/// longer than the pools of most clients keep connections (90 s), so that the daemon does not close a connection that a
-/// client is about to use.
-const HEAD_TIME_MAX: Duration = Duration::from_secs(120);
 /// Buffer of one connection for bytes that were received and not yet handled. A longer head can be rejected; a head of
 /// twice this size always is.
 const BUFFER_BYTES_MAX: usize = 32 << 10;
 
 /// A bound listener.
 pub struct Bound {
-    acceptor: DynTcpAcceptors,
+    listening: Listening,
     /// Its address: `http://127.0.0.1:8080` or `unix:/run/headgate.sock`.
     pub address: String,
     /// The socket file, which is removed at the end.
     socket_file: Option<PathBuf>,
-    /// A second handle of the listening TCP socket.
-    socket: Option<Socket>,
     /// TLS of the connections, if it is configured.
     pub encryption: Option<Encryption>,
+    /// Proxies that begin each connection with the address of its client.
+    proxies: Networks,
+}
+
+/// A socket that listens.
+pub(super) enum Listening {
+    Tcp(TcpListener),
+    Unix(UnixListener),
+}
+
+impl Listening {
+    /// The next connection and its peer. A write to it fails when it stalls for `write_stall_max`.
+    pub(super) async fn accept(
+        &self,
+        write_stall_max: Duration,
+    ) -> io::Result<(Accepted, salvo_core::conn::SocketAddr)> {
+        let control = ConnCtrl::new();
+        let times = Some(FuseConfig::disabled().with_write_stall_timeout(write_stall_max));
+        let (socket, address) = match self {
+            Self::Tcp(listener) => {
+                let (stream, address) = listener.accept().await?;
+                let stream = StraightStream::new(stream, times, control.clone(), None);
+                (Socket::Tcp(stream), address.into())
+            }
+            Self::Unix(listener) => {
+                let (stream, address) = listener.accept().await?;
+                let stream = StraightStream::new(stream, times, control.clone(), None);
+                (Socket::Unix(stream), Arc::new(address).into())
+            }
+        };
+        Ok(((socket, control), address))
+    }
 }
 
 impl std::fmt::Debug for Bound {
@@ -63,47 +84,34 @@ impl std::fmt::Debug for Bound {
 impl Bound {
     /// Returns a future that serves on this listener, and its stopper. The connections are counted in the metric that
     /// `which` selects.
-    pub fn serve(
+    pub fn serve<R: Into<Routes>>(
         self,
-        service: Service,
+        routes: R,
         settings: &settings::Server,
         places: Places,
         (metrics, which): (&Arc<Metrics>, Which),
-    ) -> (Stopper, impl Future<Output = ()> + Send + use<>) {
-        let fail_stop = FuseConfig::default()
-            .with_tls_handshake_timeout(HANDSHAKE_TIME_MAX)
-            .with_http1_header_timeout(HEAD_TIME_MAX)
-            .with_write_stall_timeout(settings.write_stall_max);
-        let acceptor = Limited::new(self.acceptor, places, metrics, which);
-        let mut server = Server::new(acceptor).fuse_config(fail_stop);
-        server.http1_mut().max_buf_size(BUFFER_BYTES_MAX);
-        let stopping = CancellationToken::new();
+    ) -> (Stopper, impl Future<Output = ()> + Send + use<R>) {
+        let mut http1 = http1::Builder::new();
+        // The connection has its own timer for heads.
+        http1.header_read_timeout(None);
+        http1.max_buf_size(BUFFER_BYTES_MAX);
+        let stopping = Arc::new(Stopping::default());
         let stopper = Stopper {
-            handle: server.handle(),
-            stopping: stopping.clone(),
+            stopping: Arc::clone(&stopping),
             socket_file: self.socket_file,
         };
-        let socket = self.socket;
-        // No connection is accepted while open requests finish. The system must not queue connections that will never
-        // be answered.
-        let refusing = async move {
-            stopping.cancelled().await;
-            if let Some(socket) = socket {
-                let _ = socket.shutdown(Shutdown::Both);
-            }
-            std::future::pending::<()>().await;
+        which(metrics).set_max(places.max);
+        let server = Server {
+            routes: routes.into(),
+            http1,
+            write_stall_max: settings.write_stall_max,
+            encryption: self.encryption,
+            proxies: self.proxies,
+            admission: Admission::new(places),
+            counted: Counted::new(metrics, which),
+            stopping,
         };
-        let serving = async move {
-            tokio::select! {
-                biased;
-                // First, so that the server notices the stop before its socket fails.
-                done = server.try_serve(service) => if let Err(error) = done {
-                    tracing::error!(%error, "a listener stopped");
-                },
-                () = refusing => {}
-            }
-        };
-        (stopper, serving)
+        (stopper, server.run(self.listening))
     }
 }
 
@@ -121,16 +129,14 @@ pub struct Places {
 /// Stops a server.
 #[derive(Debug)]
 pub struct Stopper {
-    handle: ServerHandle,
-    stopping: CancellationToken,
+    stopping: Arc<Stopping>,
     socket_file: Option<PathBuf>,
 }
 
 impl Stopper {
     /// Accepts no new connections; open requests can finish within `grace`.
     pub fn stop(&self, grace: Duration) {
-        self.handle.stop_graceful(grace);
-        self.stopping.cancel();
+        self.stopping.begin(grace);
         if let Some(path) = &self.socket_file {
             let _ = std::fs::remove_file(path);
         }
@@ -178,67 +184,37 @@ pub async fn bind(
     let failed = |error: io::Error| ListenError::of(listen, &error);
     let encryption = tls.map(Encryption::of).transpose();
     let encryption = encryption.map_err(|reason| failed(io::Error::other(reason)))?;
-    let inside = (encryption.as_ref(), proxies);
-    match listen {
+    let (listening, address, socket_file) = match listen {
         Listen::Tcp(address) => {
-            let (listener, socket) = bind_tcp(address).map_err(failed)?;
-            let acceptor =
-                TcpAcceptor::try_from(listener).map_err(|error| failed(io::Error::other(error)))?;
-            let address = acceptor.local_addr().map_err(failed)?;
+            let listener = bind_tcp(address).map_err(failed)?;
+            let address = listener.local_addr().map_err(failed)?;
             let scheme = if tls.is_some() { "https" } else { "http" };
-            Ok(Bound {
-                acceptor: behind_proxies(acceptor, inside),
-                address: format!("{scheme}://{address}"),
-                socket_file: None,
-                socket: Some(socket),
-                encryption,
-            })
+            let address = format!("{scheme}://{address}");
+            (Listening::Tcp(listener), address, None)
         }
         Listen::Unix(path) => {
-            remove_stale_socket(path).map_err(failed)?;
-            let acceptor = UnixListener::new(path.clone())
-                .permissions(std::fs::Permissions::from_mode(0o660))
-                .try_bind()
-                .await
-                .map_err(|error| failed(io::Error::other(error)))?;
-            Ok(Bound {
-                acceptor: behind_proxies(acceptor, inside),
-                address: format!("unix:{}", path.display()),
-                socket_file: Some(path.clone()),
-                socket: None,
-                encryption,
-            })
+            let listener = bind_unix(path).map_err(failed)?;
+            let address = format!("unix:{}", path.display());
+            (Listening::Unix(listener), address, Some(path.clone()))
         }
-    }
-}
-
-fn behind_proxies<A>(
-    acceptor: A,
-    (encryption, proxies): (Option<&Encryption>, &Networks),
-) -> DynTcpAcceptors
-where
-    A: Acceptor + 'static,
-    A::Stream: AsyncRead + AsyncWrite,
-{
-    match proxies.is_empty() {
-        true => encrypted(acceptor, encryption),
-        false => encrypted(ProxyProtocol::new(acceptor, proxies.clone()), encryption),
-    }
-}
-
-fn encrypted<A>(acceptor: A, encryption: Option<&Encryption>) -> DynTcpAcceptors
-where
-    A: Acceptor + 'static,
-    A::Stream: AsyncRead + AsyncWrite,
-{
-    let acceptor: Box<dyn DynTcpAcceptor> = match encryption {
-        None => Box::new(ToDynTcpAcceptor(acceptor)),
-        Some(encryption) => Box::new(ToDynTcpAcceptor(encryption.over(acceptor))),
     };
-    DynTcpAcceptors::new(vec![acceptor])
+    Ok(Bound {
+        listening,
+        address,
+        socket_file,
+        encryption,
+        proxies: proxies.clone(),
+    })
 }
 
-fn bind_tcp(address: &str) -> io::Result<(tokio::net::TcpListener, Socket)> {
+fn bind_unix(path: &Path) -> io::Result<UnixListener> {
+    remove_stale_socket(path)?;
+    let listener = UnixListener::bind(path)?;
+    std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o660))?;
+    Ok(listener)
+}
+
+fn bind_tcp(address: &str) -> io::Result<TcpListener> {
     let mut last_error = io::Error::other("the name has no address");
     for address in address.to_socket_addrs()? {
         match bind_address(address) {
@@ -249,8 +225,8 @@ fn bind_tcp(address: &str) -> io::Result<(tokio::net::TcpListener, Socket)> {
     Err(last_error)
 }
 
-fn bind_address(address: SocketAddr) -> io::Result<(tokio::net::TcpListener, Socket)> {
-    let socket = Socket::new(
+fn bind_address(address: SocketAddr) -> io::Result<TcpListener> {
+    let socket = socket2::Socket::new(
         Domain::for_address(address),
         Type::STREAM,
         Some(Protocol::TCP),
@@ -260,9 +236,7 @@ fn bind_address(address: SocketAddr) -> io::Result<(tokio::net::TcpListener, Soc
     socket.set_nonblocking(true)?;
     socket.bind(&address.into())?;
     socket.listen(BACKLOG)?;
-    let again = socket.try_clone()?;
-    let listener = tokio::net::TcpListener::from_std(socket.into())?;
-    Ok((listener, again))
+    TcpListener::from_std(socket.into())
 }
 
 /// Removes the socket file of a killed daemon, which would prevent binding.

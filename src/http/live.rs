@@ -23,6 +23,7 @@ use tokio_util::sync::CancellationToken;
 use tungstenite::Utf8Bytes;
 use tungstenite::protocol::WebSocketConfig;
 
+use super::connections::Shared;
 use super::error::ApiError;
 use super::filter;
 use super::middleware::client;
@@ -88,10 +89,12 @@ impl GetLive {
         let mut wish = wish.inspect_err(|error| self.0.note_refused(req, error))?;
         match transport {
             Transport::Sse => {
-                if let Some(connection) = req.extensions().get::<ConnCtrl>().cloned() {
+                if let Some(connection) = req.extensions().get::<ConnCtrl>() {
                     // Slow or silent renderers are not disconnected.
                     connection.relax_timeouts();
-                    wish.cut = Cut(Box::new(move || connection.abort()));
+                }
+                if let Some(connection) = req.extensions().get::<Arc<Shared>>().cloned() {
+                    wish.cut = Cut(Box::new(move || connection.cut()));
                 }
                 send_events(res, self.0.live.subscribe(wish));
             }

@@ -29,7 +29,7 @@ use settings::Networks;
 
 /// The ID of a request, in its extensions.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct RequestId(pub(super) Uuid);
+struct RequestId(Uuid);
 
 pub(super) const X_REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
 
@@ -51,6 +51,14 @@ pub struct Outer {
 #[derive(Debug, Clone, Copy)]
 struct Behind(Client);
 
+/// A request that is being handled.
+#[derive(Debug)]
+pub(super) struct Begun {
+    pub(super) id: Uuid,
+    /// For the log.
+    started: Option<Instant>,
+}
+
 #[async_trait]
 impl Handler for Outer {
     async fn handle(
@@ -60,31 +68,62 @@ impl Handler for Outer {
         res: &mut Response,
         ctrl: &mut FlowCtrl,
     ) {
-        let started = self.log_requests.then(Instant::now);
-        let id = Uuid::now_v7();
-        req.extensions_mut().insert(RequestId(id));
-        if let Some(client) = self.proxies.client(peer(req), req) {
-            req.extensions_mut().insert(Behind(client));
-        }
-        let handled = match self.refusal(req) {
-            None => {
+        let begun = self.begin(req);
+        identify(req, begun.id);
+        let handled = match self.rejects(req, &begun, res) {
+            false => {
                 let next = AssertUnwindSafe(ctrl.call_next(req, depot, res));
                 next.catch_unwind().await
             }
-            Some(refusal) => {
+            true => {
                 ctrl.skip_rest();
-                let close = HeaderValue::from_static("close");
-                res.headers_mut().insert(CONNECTION, close);
-                refusal.answer(req, res);
                 Ok(true)
             }
         };
+        self.end(begun, handled.is_err(), req, res).await;
+    }
+}
+
+impl Outer {
+    /// What comes before a request is handled.
+    pub(super) fn begin(&self, req: &mut Request) -> Begun {
+        let started = self.log_requests.then(Instant::now);
+        if let Some(client) = self.proxies.client(peer(req), req) {
+            req.extensions_mut().insert(Behind(client));
+        }
+        Begun {
+            id: Uuid::now_v7(),
+            started,
+        }
+    }
+
+    /// Whether a request is rejected before routing; the answer is written then.
+    pub(super) fn rejects(&self, req: &mut Request, begun: &Begun, res: &mut Response) -> bool {
+        let Some(refusal) = self.refusal(req) else {
+            return false;
+        };
+        identify(req, begun.id);
+        let close = HeaderValue::from_static("close");
+        res.headers_mut().insert(CONNECTION, close);
+        refusal.answer(req, res);
+        true
+    }
+
+    /// What comes after it.
+    pub(super) async fn end(
+        &self,
+        Begun { id, started }: Begun,
+        panicked: bool,
+        req: &mut Request,
+        res: &mut Response,
+    ) {
         if res.status_code == Some(StatusCode::UNAUTHORIZED) {
             self.slow_down(req, res).await;
         }
-        if handled.is_err() {
+        if panicked {
             self.metrics.panics.inc();
             tracing::error!(request_id = %id, path = req.uri().path(), "a request handler panicked");
+            identify(req, id);
             set_request_id(res, id);
             failed().answer(req, res);
         }
@@ -105,9 +144,7 @@ impl Handler for Outer {
             );
         }
     }
-}
 
-impl Outer {
     /// Why a request is rejected before routing.
     fn refusal(&self, req: &Request) -> Option<ApiError> {
         if let Some(why) = two_ways_to_read(req) {
@@ -160,6 +197,11 @@ fn two_ways_to_read(req: &Request) -> Option<&'static str> {
         (None, _) => Some("HTTP/1.1 requires a Host header; send one"),
         (Some(_), Some(_)) => Some("the request has more than one Host header; send one"),
     }
+}
+
+/// Keeps the ID of a request with it, for answers that name it.
+pub(super) fn identify(req: &mut Request, id: Uuid) {
+    req.extensions_mut().insert(RequestId(id));
 }
 
 /// The ID that [`Outer`] assigned to the request.

@@ -10,7 +10,7 @@ mod files;
 
 use std::sync::Arc;
 
-use arc_swap::{ArcSwap, ArcSwapOption};
+use arc_swap::ArcSwap;
 use rustls::client::danger::HandshakeSignatureValid;
 use rustls::crypto::{self, CryptoProvider, ring};
 use rustls::pki_types::{CertificateDer, UnixTime};
@@ -18,15 +18,12 @@ use rustls::server::WebPkiClientVerifier;
 use rustls::server::danger::{ClientCertVerified, ClientCertVerifier};
 use rustls::version::{TLS12, TLS13};
 use rustls::{
-    DigitallySignedStruct, DistinguishedName, Error, RootCertStore, ServerConfig, SignatureScheme,
+    DigitallySignedStruct, DistinguishedName, Error, RootCertStore, ServerConfig, ServerConnection,
+    SignatureScheme,
 };
 use salvo_core::Request;
-use salvo_core::conn::Acceptor;
-use salvo_core::conn::rustls::RustlsAcceptor;
 use sha2::{Digest as _, Sha256};
-use tokio::io::{AsyncRead, AsyncWrite};
 use tokio_rustls::TlsAcceptor;
-use tokio_util::sync::CancellationToken;
 
 use operate::certificates::Term;
 use settings::{ClientCertificates, Tls};
@@ -34,7 +31,7 @@ use settings::{ClientCertificates, Tls};
 /// TLS configuration for new connections of a listener.
 #[derive(Clone)]
 pub struct Encryption {
-    acceptor: Arc<ArcSwapOption<TlsAcceptor>>,
+    acceptor: Arc<ArcSwap<TlsAcceptor>>,
     terms: Arc<ArcSwap<Vec<Term>>>,
 }
 
@@ -50,7 +47,7 @@ impl Encryption {
         let (server, terms) = server(tls).map_err(|wrong| wrong.join("; "))?;
         let acceptor = TlsAcceptor::from(Arc::new(server));
         Ok(Self {
-            acceptor: Arc::new(ArcSwapOption::from_pointee(acceptor)),
+            acceptor: Arc::new(ArcSwap::from_pointee(acceptor)),
             terms: Arc::new(ArcSwap::from_pointee(terms)),
         })
     }
@@ -62,7 +59,7 @@ impl Encryption {
     pub fn renew(&self, tls: &Tls) -> Result<(), String> {
         let (server, terms) = server(tls).map_err(|wrong| wrong.join("; "))?;
         let acceptor = TlsAcceptor::from(Arc::new(server));
-        self.acceptor.store(Some(Arc::new(acceptor)));
+        self.acceptor.store(Arc::new(acceptor));
         self.terms.store(Arc::new(terms));
         Ok(())
     }
@@ -72,16 +69,9 @@ impl Encryption {
         self.terms.load().to_vec()
     }
 
-    pub(super) fn over<A>(&self, acceptor: A) -> RustlsAcceptor<A>
-    where
-        A: Acceptor + 'static,
-        A::Stream: AsyncRead + AsyncWrite,
-    {
-        RustlsAcceptor::new(
-            acceptor,
-            Arc::clone(&self.acceptor),
-            CancellationToken::new(),
-        )
+    /// What completes the handshake of a new connection.
+    pub(super) fn acceptor(&self) -> TlsAcceptor {
+        TlsAcceptor::clone(&self.acceptor.load())
     }
 }
 
@@ -196,8 +186,18 @@ impl ClientCertVerifier for AnyCertificate {
     }
 }
 
+/// The SHA-256 of the client's certificate, in the extensions of a request.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct ClientCertificate(pub(super) [u8; 32]);
+
+/// The SHA-256 of the certificate that a client proved to have.
+pub(super) fn digest_of_client(connection: &ServerConnection) -> Option<[u8; 32]> {
+    let certificate = connection.peer_certificates()?.first()?;
+    Some(Sha256::digest(certificate).into())
+}
+
 /// The SHA-256 of the client's certificate.
 pub(super) fn fingerprint(req: &Request) -> Option<[u8; 32]> {
-    let certificate = req.tls_info()?.peer_certificates().first()?;
-    Some(Sha256::digest(certificate).into())
+    let certificate = req.extensions().get::<ClientCertificate>()?;
+    Some(certificate.0)
 }

@@ -1,6 +1,7 @@
 //! Submitting: every row of the contract's tables, on both endpoints, in the order of the checks.
 
 mod body; // what a body may be and how it may come
+mod direct; // routes that are decided before the others
 mod envelope; // the error envelope on every path, methods, what is not HTTP
 mod full; // a stream that has as much as it may
 mod headers; // content types, item keys and idempotency keys as headers

@@ -23,7 +23,7 @@ async fn every_route_that_takes_get_takes_head() {
         body_timeout_seconds: 10,
         outside: Outside::of(&settings),
     });
-    let of_service = listed(&format!("{:?}", of_service.router));
+    let of_service = listed(&format!("{:?}", of_service.service.router));
     let of_admin = admin_routes(&app, &settings);
     for (routes, count_min) in [(of_service, 15), (of_admin, 60)] {
         let paths = |wanted: &str| {

@@ -1,4 +1,3 @@
-
 use futures_util::FutureExt as _;
 
 use super::*;
@@ -39,13 +38,13 @@ impl Silent {
 
 impl Admission {
     /// A connection that has had no request since this time.
-    async fn open(&mut self, address: &str, since: Instant) -> Arc<Silent> {
+    async fn open(&self, address: &str, since: Instant) -> Arc<Silent> {
         let admitted = self.admit(address.parse().ok(), since).await;
         admitted.expect("a place")
     }
 
     /// A connection whose request has arrived.
-    async fn asks(&mut self, address: &str) -> Place {
+    async fn asks(&self, address: &str) -> Place {
         let silent = self.open(address, Instant::now()).await;
         silent.take().expect("a place")
     }
@@ -57,7 +56,7 @@ fn long_ago() -> Instant {
 
 #[tokio::test]
 async fn each_client_has_so_many_connections_and_proxies_have_more() {
-    let mut admission = admission(100, 2);
+    let admission = admission(100, 2);
     let first = admission.asks("192.0.2.1").await;
     let _second = admission.asks("192.0.2.1").await;
     assert!(admission.asks("192.0.2.1").await.is_reserved);
@@ -82,7 +81,7 @@ async fn each_client_has_so_many_connections_and_proxies_have_more() {
 
 #[tokio::test]
 async fn the_oldest_without_a_request_is_displaced_by_its_own_client() {
-    let mut admission = admission(100, 2);
+    let admission = admission(100, 2);
     let others = admission.open("192.0.2.9", long_ago()).await;
     let first = admission.open("192.0.2.1", long_ago()).await;
     let later = Instant::now() + Duration::from_secs(3_600);
@@ -97,7 +96,7 @@ async fn the_oldest_without_a_request_is_displaced_by_its_own_client() {
 
 #[tokio::test]
 async fn nobody_waits_for_the_end_of_those_who_are_displaced() {
-    let mut admission = admission(200, 200);
+    let admission = admission(200, 200);
     let mut silent = Vec::new();
     for n in 0..200 {
         let address = format!("192.0.2.{n}");
@@ -115,7 +114,7 @@ async fn nobody_waits_for_the_end_of_those_who_are_displaced() {
 
 #[tokio::test]
 async fn who_has_a_request_is_not_displaced() {
-    let mut admission = admission(2, 2);
+    let admission = admission(2, 2);
     let first = admission.open("192.0.2.1", long_ago()).await;
     let second = admission.open("192.0.2.2", long_ago()).await;
     let _first = first.take().expect("its place");
@@ -127,7 +126,7 @@ async fn who_has_a_request_is_not_displaced() {
 
 #[tokio::test]
 async fn when_all_have_requests_health_has_a_reserve() {
-    let mut admission = admission(2, 100);
+    let admission = admission(2, 100);
     let _all = [
         admission.asks("192.0.2.1").await,
         admission.asks("192.0.2.2").await,
@@ -147,14 +146,57 @@ async fn when_all_have_requests_health_has_a_reserve() {
 
 #[tokio::test]
 async fn clients_without_a_connection_are_forgotten() {
-    let mut admission = admission(10_000, 2);
+    let admission = admission(10_000, 2);
     let kept = admission.asks("192.0.2.1").await;
     let _silent = admission.open("192.0.2.1", Instant::now()).await;
     for n in 0..10_000_u32 {
         let address = std::net::Ipv4Addr::from(n | 1 << 24).to_string();
         drop(admission.asks(&address).await);
     }
-    assert!(admission.clients.len() <= FORGOTTEN_MIN);
-    assert!(admission.silent.0.len() <= FORGOTTEN_MIN);
+    let waiting = admission.waiting();
+    assert!(waiting.clients.len() <= FORGOTTEN_MIN);
+    assert!(waiting.silent.0.len() <= FORGOTTEN_MIN);
+    drop(waiting);
     drop(kept);
+}
+
+#[tokio::test]
+async fn a_connection_of_a_proxy_counts_for_the_client_that_the_proxy_names() {
+    let admission = admission(100, 2);
+    let client = "192.0.2.1".parse().expect("an address");
+    let first = admission.open("10.0.0.1", long_ago()).await;
+    assert!(admission.name(&first, client));
+    let _second = admission.asks("192.0.2.1").await;
+    let third = admission.open("10.0.0.1", long_ago()).await;
+    assert!(admission.name(&third, client));
+    assert!(first.is_displaced(), "it was the oldest of its client");
+    let _third = third.take().expect("its place");
+    let fourth = admission.open("10.0.0.1", long_ago()).await;
+    assert!(admission.name(&fourth, client));
+    assert!(fourth.is_reserved(), "both others have requests");
+    assert_eq!(admission.places.available_permits(), 98);
+    let mut reserved = Vec::new();
+    for _ in 1..RESERVED {
+        let one = admission.open("10.0.0.1", long_ago()).await;
+        assert!(admission.name(&one, client));
+        reserved.push(one);
+    }
+    let more = admission.open("10.0.0.1", long_ago()).await;
+    assert!(!admission.name(&more, client));
+    let another = "198.51.100.1".parse().expect("an address");
+    assert!(admission.name(&more, another));
+}
+
+#[tokio::test]
+async fn a_place_for_health_checks_is_given_to_nobody_else() {
+    let admission = admission(1, 1);
+    let client = "192.0.2.1".parse().expect("an address");
+    let proxied = admission.open("10.0.0.1", long_ago()).await;
+    let of_client = admission.waiting().of(client, 1);
+    assert!(admission.name(&proxied, client));
+    assert!(proxied.is_reserved());
+    drop(of_client);
+    let _asking = admission.asks("192.0.2.2").await;
+    let reserved = admission.asks("192.0.2.3").await;
+    assert!(reserved.is_reserved && !proxied.is_displaced());
 }

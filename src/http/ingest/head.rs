@@ -9,7 +9,8 @@ use salvo_core::http::header::{HeaderMap, HeaderValue};
 use salvo_core::{Request, Response};
 use uuid::Uuid;
 
-use crate::middleware::{client, request_id};
+use super::Target;
+use crate::middleware::client;
 use crate::tls::fingerprint;
 use ::ingest::{Address, Answer, Head, Reply, loggable_headers};
 use base::clock::Unix;
@@ -73,12 +74,16 @@ impl<'a> KnownHeaders<'a> {
 }
 
 impl<'a> Parts<'a> {
-    pub(super) fn of(req: &'a Request, endpoint: Endpoint, stream: Option<String>) -> Self {
+    pub(super) fn of(req: &'a Request, request_id: Uuid, target: Target) -> Self {
+        let Target {
+            endpoint,
+            stream,
+            connector,
+        } = target;
         let headers = req.headers();
         let known = KnownHeaders::of(headers);
         let pairs = || (headers.iter()).map(|(name, value)| (name.as_str(), value.as_bytes()));
         let is_webhook = endpoint == Endpoint::Webhook;
-        let connector = is_webhook.then(|| req.param::<String>("connector"));
         let has_query = is_webhook && req.uri().query().is_some();
         let loggable = match endpoint {
             Endpoint::Items | Endpoint::Expiry | Endpoint::Problems => None,
@@ -87,7 +92,7 @@ impl<'a> Parts<'a> {
         let target = req.uri().path_and_query();
         Self {
             endpoint,
-            request_id: request_id(req),
+            request_id,
             client: client(req),
             headers,
             stream,
@@ -99,7 +104,7 @@ impl<'a> Parts<'a> {
                 None => fingerprint(req),
             },
             known,
-            address: connector.flatten().map(|name| (name, pairs().collect())),
+            address: connector.map(|name| (name, pairs().collect())),
             method: req.method().as_str(),
             target: target.map_or("/", |target| target.as_str()),
             loggable,

@@ -1,5 +1,4 @@
-
-use salvo_core::Router;
+use salvo_core::{Router, Service};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
 

@@ -1,4 +1,3 @@
-
 use journal::Receipt;
 use salvo_core::http::header::VARY;
 
