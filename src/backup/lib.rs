@@ -70,16 +70,13 @@ pub enum BackupError {
     /// SQLite could not copy or read a file.
     #[error("{file} cannot be copied: {reason}; nothing of the backup is left")]
     Copy {
-        /// Its name.
         file: &'static str,
-        /// What SQLite says.
         #[source]
         reason: rusqlite::Error,
     },
     /// A copy is not good.
     #[error("the copy of {file} is not good: {problem}; nothing of the backup is left")]
     NotGood {
-        /// Its name.
         file: &'static str,
         /// What is wrong with it.
         problem: String,
@@ -89,7 +86,6 @@ pub enum BackupError {
     Write {
         /// What was to be written.
         path: PathBuf,
-        /// What the system says.
         #[source]
         reason: io::Error,
     },

@@ -13,7 +13,6 @@ use base::order::{Epoch, Seq};
 /// The form of manifests that this version writes.
 pub(super) const LAYOUT: u32 = 1;
 
-/// What a backup holds.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Manifest {
     /// The form of this manifest.
@@ -27,18 +26,15 @@ pub struct Manifest {
     pub epoch: Epoch,
     /// The highest sequence number of a request in it.
     pub highest_seq: Seq,
-    /// The copies.
     pub files: Vec<CopiedFile>,
 }
 
-/// One copy.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CopiedFile {
     /// Its name in the folder.
     pub name: String,
     /// The format that its owner wrote into it.
     pub format: i64,
-    /// Its length.
     pub bytes: u64,
     /// Its SHA-256, in hexadecimal.
     pub sha256: String,

@@ -33,7 +33,6 @@ pub enum RestoreError {
     /// The backup cannot be used.
     #[error("the backup {} cannot be restored: {problem}", .dir.display())]
     Backup {
-        /// Its folder.
         dir: PathBuf,
         /// What is wrong with it.
         problem: String,
@@ -43,7 +42,6 @@ pub enum RestoreError {
     Write {
         /// What was to be written.
         path: PathBuf,
-        /// What the system says.
         #[source]
         reason: io::Error,
     },
@@ -55,7 +53,6 @@ pub enum RestoreError {
     Journal(#[from] StorageError),
 }
 
-/// What was restored.
 #[derive(Debug)]
 pub struct Restored {
     /// What the backup says of itself.

@@ -12,7 +12,6 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tokio_util::sync::CancellationToken;
 
-/// What may be taken.
 #[derive(Debug)]
 pub struct Budget {
     bytes_max: u64,
@@ -133,7 +132,6 @@ impl Budget {
 }
 
 impl Share {
-    /// Bytes that it has.
     pub fn taken(&self) -> u64 {
         self.taken.load(Ordering::Relaxed)
     }

@@ -36,7 +36,6 @@ impl Lease {
         self.0.store(millis(sent).max(1), Ordering::Release);
     }
 
-    /// It is over.
     pub fn end(&self) {
         self.0.store(0, Ordering::Release);
     }

@@ -7,9 +7,7 @@
 pub struct NodeShare(u32);
 
 impl NodeShare {
-    /// All of it.
     pub const WHOLE: Self = Self(1 << 16);
-    /// The smallest.
     pub const MIN: Self = Self(1 << 6);
 
     /// So many parts of the whole; at least the smallest share, at most all of it.

@@ -65,9 +65,7 @@ macro_rules! sequence {
         }
 
         impl $name {
-            /// Before the first.
             pub const MIN: Self = Self(0);
-            /// After every other.
             pub const MAX: Self = Self(u64::MAX);
         }
 
@@ -136,9 +134,7 @@ number! {
 pub struct ItemPosition(u32);
 
 impl ItemPosition {
-    /// The first.
     pub const MIN: Self = Self(0);
-    /// After every other.
     pub const MAX: Self = Self(u32::MAX);
 
     /// From a number, as files, programs and tests write it.

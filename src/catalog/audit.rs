@@ -76,7 +76,6 @@ pub fn current_action(name: &str) -> &str {
     current.map_or(name, |(_, current)| current)
 }
 
-/// Who makes a change.
 #[derive(Debug, Clone)]
 pub struct Actor {
     /// By what they were admitted.
@@ -125,7 +124,6 @@ impl Change {
 pub struct AuditEntry {
     /// Rises with each change.
     pub id: i64,
-    /// When it was written.
     pub at: Unix,
     /// By what they were admitted who made the change.
     pub who: String,
@@ -141,7 +139,6 @@ pub struct AuditEntry {
     pub connector: Option<String>,
     /// What it was, as JSON; none: it did not exist.
     pub before: Option<String>,
-    /// What it is, likewise.
     pub after: Option<String>,
     /// Its digest in the chain; none: somebody took it away.
     pub digest: Option<KeyHash>,

@@ -99,7 +99,6 @@ impl Bucket {
         let _ = (self.full_at_ns).fetch_update(Ordering::Relaxed, Ordering::Relaxed, sub);
     }
 
-    /// What is left.
     pub(super) fn left(&self, now_ns: u64) -> Left {
         let unit = self.unit.load(Ordering::Relaxed);
         self.left_of(unit, self.full_at_ns.load(Ordering::Relaxed), now_ns)

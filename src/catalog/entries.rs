@@ -14,7 +14,6 @@ use super::{Connector, IngestKey, KeyHash, ReadKey, Reader, Streams};
 use base::clock::Unix;
 use settings::Limits;
 
-/// Everything that exists.
 #[derive(Debug, Default)]
 pub(super) struct Entries {
     /// Revoked ones too: requests that come with them are told from those of nobody.

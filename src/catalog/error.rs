@@ -15,12 +15,10 @@ use webhook::{CANDIDATES_MAX, InvalidVerifier};
 /// Keys that a sentence names.
 const NAMED_MAX: usize = 5;
 
-/// What there is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ResourceKind {
     Stream,
     Connector,
-    /// An ingest key.
     Key,
     ReadKey,
     /// A request that was sent again.
@@ -33,7 +31,6 @@ pub enum ResourceKind {
     Item,
     /// A copy of the files.
     Backup,
-    /// A ticket for renderers.
     Ticket,
     /// Somebody who is signed in, or wants to be.
     Session,
@@ -44,7 +41,6 @@ pub enum ResourceKind {
 }
 
 impl ResourceKind {
-    /// All of them.
     pub const ALL: [Self; 13] = [
         Self::Stream,
         Self::Connector,
@@ -104,7 +100,6 @@ pub enum FieldError {
     /// Too few or too many streams.
     #[error("must name 1 to {max} streams")]
     StreamCount {
-        /// The most.
         max: usize,
     },
     /// A time that is over.
@@ -165,7 +160,6 @@ fn did_you_mean(meant: Option<&str>) -> String {
 pub struct NamedBy {
     /// Its connector; none: it is a read key.
     pub connector: Option<String>,
-    /// Its name.
     pub key: String,
 }
 
@@ -211,10 +205,8 @@ pub enum CatalogError {
     /// The name is in use.
     #[error("there is already a {} with this name; choose another name", .0.in_words())]
     Taken(ResourceKind),
-    /// Keys name the stream.
     #[error("keys name this stream: {}", list_some(.0))]
     InUse(Vec<NamedBy>),
-    /// The key was revoked.
     #[error(
         "this key is revoked and cannot be reactivated; create a new key. To reuse the name, delete this key first"
     )]
@@ -227,7 +219,6 @@ pub enum CatalogError {
     /// There is no secret of a tool to be taken.
     #[error("{0}")]
     NoneSent(&'static str),
-    /// There are too many.
     #[error("the limit of {max} is reached; delete some first")]
     Full {
         /// The most that there may be.

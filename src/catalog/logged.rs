@@ -11,7 +11,6 @@ use sqlite::FailStop;
 
 /// What lookups read.
 const LOOKED_UP: [&str; 5] = ["streams", "connectors", "keys", "read_keys", "sinks"];
-/// When keys were used.
 const USES: [&str; 2] = ["key_uses", "key_refusals"];
 
 impl Catalog {

@@ -30,7 +30,6 @@ pub struct PublishedProblem {
     /// Of its item, as JSON.
     pub fields: String,
     pub is_open: bool,
-    /// When, in time lived.
     pub published_at: Lived,
     /// Under which id it is being published; none: it is published.
     pub publishing: Option<[u8; 16]>,

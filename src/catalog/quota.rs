@@ -57,7 +57,6 @@ impl Quota {
         self.requests_per_second
     }
 
-    /// Requests at once.
     pub fn burst(&self) -> u32 {
         self.burst
     }

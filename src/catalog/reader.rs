@@ -43,7 +43,6 @@ impl Deref for ReadKey {
 }
 
 impl ReadKey {
-    /// One with such settings.
     pub(super) fn new(
         settings: settings::ReadKey,
         hash: KeyHash,
@@ -126,7 +125,6 @@ pub struct Reader {
     is_superseded: AtomicBool,
 }
 
-/// What a reader sees.
 #[derive(Debug, Clone)]
 struct Limits {
     filter: Arc<ItemFilter>,

@@ -24,7 +24,6 @@ pub(super) struct Rows {
 }
 
 impl Rows {
-    /// What the configuration declares.
     pub(super) fn declared(settings: &Settings) -> Self {
         let mut rows = Self::default();
         for stream in &settings.streams {

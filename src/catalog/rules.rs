@@ -12,7 +12,6 @@ use settings::{DeleteWhen, OnUpdate, Stream};
 pub struct Rules {
     /// The field that says how new an item is.
     pub version: Option<Box<str>>,
-    /// Which items are removals.
     pub delete_when: Option<DeleteWhen>,
     /// After so long without another update an item goes.
     pub expire_after_seconds: Option<NonZeroU32>,

@@ -16,7 +16,6 @@ use webhook::Verifier;
 pub struct Signing {
     /// As it was set.
     pub verify: Arc<Verify>,
-    /// What checks deliveries.
     pub verifier: Verifier,
     /// What its tool sent as its own secret, while none is set.
     pub sent: SentSecret,

@@ -29,7 +29,6 @@ pub struct VolumeLimits {
     pub bytes_per_day: u64,
 }
 
-/// What a key stores.
 #[derive(Debug)]
 pub struct Volume {
     limits: VolumeLimits,
@@ -48,7 +47,6 @@ pub struct Volume {
 pub struct VolumeState {
     /// Bytes that may come in a window.
     pub bytes_max: u64,
-    /// Its length in seconds.
     pub window_seconds: u64,
     /// Bytes that may come now.
     pub remaining: u64,
@@ -66,7 +64,6 @@ pub struct VolumeLeft {
 /// Why bytes cannot be taken.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct OverVolume {
-    /// The limit, in bytes.
     pub bytes_max: u64,
     /// Of which time: `second` or `day`.
     pub per: &'static str,
@@ -89,7 +86,6 @@ impl VolumeLimits {
 }
 
 impl Volume {
-    /// With nothing stored yet.
     pub fn new(limits: VolumeLimits) -> Self {
         Self {
             limits,
@@ -112,7 +108,6 @@ impl Volume {
         new
     }
 
-    /// What it may store.
     pub fn limits(&self) -> VolumeLimits {
         self.limits
     }
@@ -171,12 +166,10 @@ impl Volume {
         is_new.then_some((today >> BYTES_BITS, today & BYTES_MASK))
     }
 
-    /// That is written down.
     pub fn note_written(&self, (day, bytes): (u64, u64)) {
         (self.written).store(added(0, day, bytes), Ordering::Relaxed);
     }
 
-    /// What is left.
     pub fn left(&self) -> VolumeLeft {
         match self.limits.bytes_per_second | self.limits.bytes_per_day {
             0 => VolumeLeft::default(),
@@ -233,7 +226,6 @@ impl Volume {
         VolumeLeft { rate, day }
     }
 
-    /// Nanoseconds, where they matter.
     fn now_ns(&self) -> u64 {
         self.bucket.as_ref().map_or(0, |_| Bucket::now_ns())
     }

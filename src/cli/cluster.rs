@@ -42,7 +42,6 @@ struct InitArgs {
     config: ConfigArgs,
 }
 
-/// Runs the verb.
 pub async fn run(args: ClusterArgs) -> Result<(), CliError> {
     match args.command {
         ClusterCommand::Init(args) => init(&args).await,

@@ -41,7 +41,6 @@ enum Output {
     Cyclonedx,
 }
 
-/// The file.
 #[derive(Debug, Deserialize)]
 struct Contents {
     components: Vec<Component>,
@@ -53,7 +52,6 @@ struct Contents {
 struct Component {
     name: String,
     version: String,
-    /// An SPDX expression.
     license: String,
     /// Of the crate's archive; `None`: it is no crate of its own.
     #[serde(skip_serializing_if = "Option::is_none")]

@@ -20,7 +20,6 @@ const LISTENS: &str = "0A";
 pub(super) struct Ports(Vec<(&'static str, Vec<String>)>);
 
 impl Ports {
-    /// Looks.
     pub(super) fn of(settings: &Settings) -> Self {
         let listeners = [
             (SERVICE_LISTEN, &settings.server.listen),
@@ -87,7 +86,6 @@ fn programs(listen: &Listen) -> Vec<String> {
     }
 }
 
-/// Whether somebody listens there.
 fn is_taken(at: &SocketAddr) -> bool {
     let in_use = |error: io::Error| error.kind() == io::ErrorKind::AddrInUse;
     at.port() != 0 && TcpListener::bind(at).is_err_and(in_use)

@@ -36,7 +36,6 @@ Example:
     Save(save::SaveArgs),
 }
 
-/// Runs the verb.
 pub async fn run(args: ScreenArgs) -> Result<(), CliError> {
     match args.command {
         ScreenCommand::New(args) => new::run(&args),

@@ -182,7 +182,6 @@ pub(super) fn run_to_end(
     done
 }
 
-/// A runtime as configured.
 fn runtime(settings: &Runtime) -> Result<tokio::runtime::Runtime, CliError> {
     let threads = match settings.worker_threads {
         0 => match std::thread::available_parallelism().map_or(1, usize::from) {

@@ -40,7 +40,6 @@ mod verdict;
 
 /// Sizes of the bodies, in bytes.
 const SIZES: [usize; 2] = [200, 2_048];
-/// Concurrent requests.
 const CONNECTIONS: [usize; 3] = [1, 8, 64];
 /// The share of the time for each part; the rest is for creating and deleting.
 const DISK_SHARE: f64 = 0.1;

@@ -120,7 +120,6 @@ const COLUMNS: &[Column<ConnectorData>] = &[
     }),
 ];
 
-/// Runs the verb.
 pub async fn run(args: ConnectorArgs) -> Result<(), CliError> {
     let connectors = |admin| Resource::new(admin, "connector", "/api/admin/connectors");
     match args.command {

@@ -68,7 +68,6 @@ impl Format {
     }
 }
 
-/// Runs the verb.
 pub async fn run(args: ExportArgs) -> Result<(), CliError> {
     let client = args.admin.client()?;
     let (format, content_type) = args.format.parts();

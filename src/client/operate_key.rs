@@ -44,7 +44,6 @@ Example:
     Delete(Named),
 }
 
-/// Runs the verb.
 pub async fn run(args: OperateKeyArgs) -> Result<(), CliError> {
     let command = match args.command {
         OperateKeyCommand::List(args) => ReadKeyCommand::List(args),

@@ -35,7 +35,6 @@ pub struct Patience {
 }
 
 impl Patience {
-    /// Starts the wait.
     pub fn new(absent_max: Option<Duration>) -> Self {
         let until = absent_max.and_then(|max| Instant::now().checked_add(max));
         Self {

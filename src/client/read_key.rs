@@ -103,7 +103,6 @@ const COLUMNS: &[Column<ReadKeyData>] = &[
     }),
 ];
 
-/// Runs the verb.
 pub async fn run(args: ReadKeyArgs) -> Result<(), CliError> {
     run_as(Kind::Any, args.command).await
 }

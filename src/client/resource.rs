@@ -143,7 +143,6 @@ impl Resource {
         self.client.foreign(reason.to_owned()).into()
     }
 
-    /// Creates an object.
     pub(super) async fn create(
         &self,
         name: &str,
@@ -171,7 +170,6 @@ impl Resource {
         self.say(&done, "changed")
     }
 
-    /// Revokes a key permanently.
     pub(super) async fn revoke(&self, name: &str) -> Result<(), CliError> {
         let below = format!("/{}/revoke", percent_encoded(name));
         let done = self.call(Method::POST, &below, None).await?;

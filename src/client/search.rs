@@ -42,7 +42,6 @@ const COLUMNS: &[Column<SearchData>] = &[
     Column::new("ABOUT", |hit| cut(hit.title.clone())),
 ];
 
-/// Runs the verb.
 pub async fn run(args: SearchArgs) -> Result<(), CliError> {
     let client = args.admin.client()?;
     let query = format!("&q={}", percent_encoded(&args.text));

@@ -14,7 +14,6 @@ pub struct Signals {
     pub hang_up: Signal,
 }
 
-/// SIGTERM and SIGINT.
 pub struct End {
     terminate: Signal,
     interrupt: Signal,

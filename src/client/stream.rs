@@ -123,7 +123,6 @@ const COLUMNS: &[Column<StreamData>] = &[
     }),
 ];
 
-/// Runs the verb.
 pub async fn run(args: StreamArgs) -> Result<(), CliError> {
     let streams = |admin| Resource::new(admin, "stream", "/api/admin/streams");
     match args.command {

@@ -35,7 +35,6 @@ pub struct TriggerArgs {
     admin: AdminArgs,
 }
 
-/// Runs the verb.
 pub async fn run(args: TriggerArgs) -> Result<(), CliError> {
     let preset = tool::preset_of_daemon(&args.admin, &args.preset).await?;
     let body = given([

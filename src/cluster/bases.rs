@@ -24,7 +24,6 @@ const BASE_AFTER: Duration = Duration::from_hours(6);
 /// The catalog may be changed while the files are copied.
 const TIMES_MAX: u32 = 5;
 
-/// Makes bases.
 pub struct Bases {
     log: Log,
     format: i32,

@@ -18,12 +18,10 @@ use uuid::Uuid;
 
 use crate::HandOver;
 
-/// What a node does.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Role {
     /// Another node runs the sinks, or none does.
     Waits,
-    /// This one does.
     Runs {
         /// The number of its claim.
         fence: i64,
@@ -95,7 +93,6 @@ impl Candidate {
         Self { hand_over, ..self }
     }
 
-    /// What the node does.
     pub fn role(&self) -> watch::Receiver<Role> {
         self.role.subscribe()
     }

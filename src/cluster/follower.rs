@@ -27,7 +27,6 @@ pub type Apply = Box<dyn Fn(LogPlace, &LogEntry<'_>) -> Result<(), String> + Sen
 /// Has both files note where they are. Blocks.
 pub type KeepPlaces = Box<dyn Fn() -> Result<(), String> + Send + Sync>;
 
-/// Follows the log.
 pub struct Follower {
     log: Log,
     shared: SharedLog,

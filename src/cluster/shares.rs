@@ -67,7 +67,6 @@ struct SharedRate {
     per_second: u64,
     /// What this node was asked for, with what it was asked for before.
     wanted: u64,
-    /// What it has published.
     published: Option<NodeShare>,
     /// What it uses; none: what every node has.
     used: Option<NodeShare>,

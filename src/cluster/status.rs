@@ -75,7 +75,6 @@ pub struct NodeStatus {
     pub delay: Duration,
     /// When it last said that it lives, by the clock of the database.
     pub seen: Unix,
-    /// Connected renderers.
     pub renderers: u64,
     /// What of it differs from this node, and why it does not run the sinks; sentences.
     pub problems: Vec<String>,
@@ -100,7 +99,6 @@ impl ClusterStatus {
 }
 
 impl Status {
-    /// What is known now.
     pub fn read(&self) -> ClusterStatus {
         self.lock().clone()
     }
@@ -115,7 +113,6 @@ impl Status {
         self.is_away.subscribe()
     }
 
-    /// Changes it.
     pub fn change(&self, change: impl FnOnce(&mut ClusterStatus)) {
         let mut known = self.lock();
         change(&mut known);

@@ -14,7 +14,6 @@ use settings::BUILT_IN_PLUGINS;
 /// Maximum number of files in the plugins directory that are inspected.
 const FILES_MAX: usize = 1_000;
 
-/// An installed plugin.
 #[derive(Debug, Clone)]
 pub struct InstalledPlugin {
     /// Its name, as in `plugin` of a sink.
@@ -29,7 +28,6 @@ pub struct InstalledPlugin {
 type Look = (u64, Option<SystemTime>);
 type Inspected = (Look, Result<Arc<PluginFacts>, String>);
 
-/// Result of an inspection.
 #[derive(Debug, Default)]
 pub(super) struct Known(Mutex<HashMap<String, Inspected>>);
 

@@ -22,7 +22,6 @@ const CHUNK: u32 = 100;
 /// A batch that waits for a retry.
 #[derive(Debug, Clone)]
 pub struct Waiting {
-    /// The stored retry.
     pub retry: Retry,
     /// Time of the next attempt; now, if it is due.
     pub due_at: Unix,
@@ -35,7 +34,6 @@ pub struct Waiting {
 /// Batches that were moved to the dead letters.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct GivenUp {
-    /// Number of batches.
     pub retries: u64,
     /// Number of their dead letters.
     pub items: u64,

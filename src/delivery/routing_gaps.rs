@@ -11,7 +11,6 @@ use catalog::Catalog;
 use settings::routing_gaps::{Inflow, gaps};
 
 impl Delivery {
-    /// The gaps, as sentences.
     pub fn gaps(&self, catalog: &Catalog) -> Vec<String> {
         let streams = catalog.streams();
         let mut inflows: BTreeMap<&str, Inflow> = streams

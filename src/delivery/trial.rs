@@ -11,7 +11,6 @@ use item::batch::{Batch, Slice};
 use plugin::{ItemChange, Plugins, SinkContext, Taken, Trial, TrialSeen};
 use pool::Pool;
 
-/// Result of a trial.
 #[derive(Debug, Default)]
 pub struct Tried {
     /// Items that match `where`.
@@ -20,7 +19,6 @@ pub struct Tried {
     pub seen: TrialSeen,
     /// Changes that it would make in the data pool.
     pub changes: Vec<ItemChange>,
-    /// Why the trial failed.
     pub error: Option<String>,
 }
 

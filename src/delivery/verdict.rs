@@ -23,7 +23,6 @@ const TRAPS_MAX: u32 = 3;
 /// The longest pause that a sink can request.
 const ASKED_PAUSE_MAX: Duration = Duration::from_hours(1);
 
-/// Number of attempts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Attempts {
     /// At the current batch.
@@ -38,7 +37,6 @@ impl Attempts {
         batch: 0,
         earlier: 0,
     };
-    /// The first attempt.
     pub(super) const FIRST: Self = Self {
         batch: 1,
         earlier: 0,

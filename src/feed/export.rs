@@ -27,10 +27,8 @@ const PAGE: PageLimit = PageLimit {
     bytes: 1 << 20,
 };
 
-/// The formats of exports.
 pub const FORMATS: [&str; 4] = ["csv", "tsv", "json", "ndjson"];
 
-/// An export in progress.
 struct Export {
     pool: Arc<Pool>,
     stream: Arc<str>,

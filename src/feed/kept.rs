@@ -24,7 +24,6 @@ const PAUSE_MIN: Duration = Duration::from_millis(100);
 /// Minimum time between two builds, as a multiple of the build time.
 const PAUSE_FACTOR: u32 = 20;
 
-/// A finished feed.
 #[derive(Debug)]
 pub(super) struct Body {
     pub(super) bytes: Bytes,
@@ -51,7 +50,6 @@ impl Body {
 /// A feed, or the reason why there is none.
 pub(super) type Outcome = Result<Arc<Body>, Arc<str>>;
 
-/// The cached bodies.
 #[derive(Debug, Default)]
 pub struct Feeds {
     slots: Mutex<Slots>,

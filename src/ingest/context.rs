@@ -19,7 +19,6 @@ pub(super) struct Context<'a> {
     pub(super) request_id: Uuid,
     /// None: it did not come to the address of a connector.
     pub(super) address: Option<Address<'a>>,
-    /// The tool.
     pub(super) preset: Option<&'static Preset>,
     /// What verified it; none: it came with a key.
     pub(super) signing: Option<&'a Signing>,

@@ -49,7 +49,6 @@ pub enum AcceptError {
         "this key has used its quota of {bytes_max} bytes per {per}; retry in {retry_after_seconds} s, or ask an operator to raise the quota"
     )]
     OverVolume {
-        /// The limit.
         bytes_max: u64,
         /// `second` or `day`.
         per: &'static str,
@@ -71,7 +70,6 @@ pub enum AcceptError {
         /// Whole seconds until it is worth another try.
         retry_after_seconds: u64,
     },
-    /// Body over the limit.
     #[error("the body exceeds the limit of {limit_bytes} bytes; split it into several requests")]
     PayloadTooLarge { limit_bytes: u64 },
     /// The body is compressed in a way that is not known here.

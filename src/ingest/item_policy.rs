@@ -56,7 +56,6 @@ impl<'a> ItemPolicy<'a> {
         }
     }
 
-    /// Whether an item goes.
     fn removes(&self, fields: &str) -> bool {
         let Some(when) = &self.rules.delete_when else {
             let by_field = self.removing.and_then(|tool| tool.removal_field.as_ref());

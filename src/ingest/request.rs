@@ -51,7 +51,6 @@ impl IngestLimits {
 pub struct Head<'a> {
     /// UUIDv7, made when the request arrived.
     pub request_id: Uuid,
-    /// When it arrived.
     pub received_at: Unix,
     /// Where it came in.
     pub endpoint: Endpoint,
@@ -110,7 +109,6 @@ pub struct Address<'a> {
 /// Why a body could not be read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum BodyError {
-    /// More bytes than allowed.
     TooLarge,
     /// Not complete within the deadline, in whole seconds.
     TooSlow(u64),
@@ -265,7 +263,6 @@ pub struct Answer {
 /// The answer to a request that was not refused.
 #[derive(Debug)]
 pub enum Reply {
-    /// It was accepted.
     Accepted(Accepted),
     /// It was a greeting.
     Challenge(Challenge),
@@ -274,9 +271,7 @@ pub enum Reply {
 /// A request that was accepted.
 #[derive(Debug, Clone)]
 pub struct Accepted {
-    /// The key's stream.
     pub stream: Arc<str>,
-    /// What the journal says.
     pub receipt: Receipt,
     /// The status that the sender wants to hear; 202 where it does not matter.
     pub status: u16,

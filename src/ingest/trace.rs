@@ -37,7 +37,6 @@ impl Ingest {
         Some(span)
     }
 
-    /// The journal has answered.
     pub(super) fn end_commit(
         &self,
         known: &Known<'_>,

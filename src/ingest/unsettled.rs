@@ -114,7 +114,6 @@ impl Unsettled {
         }
     }
 
-    /// All of them.
     pub(super) fn streams(&self) -> Vec<(Arc<str>, Arc<OfStream>)> {
         let streams = self.lock();
         let all = streams.iter();

@@ -274,7 +274,6 @@ impl ShapeHash {
         self.0 = fold(self.0 ^ name_hash, MULTIPLIER).wrapping_add(1);
     }
 
-    /// The shape.
     pub fn finish(self) -> u64 {
         self.0
     }

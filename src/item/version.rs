@@ -18,7 +18,6 @@ pub struct Version(i128);
 impl Version {
     /// Bytes of a text that can be one.
     pub const TEXT_BYTES_MAX: usize = 64;
-    /// The lowest one.
     pub const MIN: Self = Self(i128::MIN);
 
     /// The version that a text stands for: a number (`9`, `-1.50`, `1e3`), whose seventh decimal is rounded, or a time in

@@ -25,15 +25,12 @@ const LOGGED_EVERY: Duration = Duration::from_mins(1);
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Token {
     pub name: Arc<str>,
-    /// Its role.
     pub role: Role,
-    /// Its expiry.
     pub expires_at: Option<Unix>,
     hash: KeyHash,
 }
 
 impl Token {
-    /// Its name.
     pub fn hash(&self) -> KeyHash {
         self.hash
     }
@@ -147,7 +144,6 @@ impl Access {
         refusals.retain(|name, _| is_there(name));
     }
 
-    /// The admin token.
     pub fn main(&self) -> Arc<Token> {
         Arc::clone(&self.main)
     }

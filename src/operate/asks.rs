@@ -43,7 +43,6 @@ pub(super) enum Task {
     Expire(Arc<str>, Vec<String>),
 }
 
-/// A question.
 #[derive(Debug, Serialize, Deserialize)]
 struct Question {
     sink: String,
@@ -117,7 +116,6 @@ pub struct TakenAsk {
 }
 
 impl TakenAsk {
-    /// Does it, and answers.
     pub async fn answer(self) {
         let answer: Result<Value, Refusal> = match serde_json::from_slice(&self.question) {
             Ok(question) => self.operator.perform(question).await,

@@ -23,7 +23,6 @@ pub struct Certificates(Mutex<BTreeMap<&'static str, Vec<Term>>>);
 pub struct Term {
     /// The path of the file.
     pub file: String,
-    /// Their use.
     pub whose: Whose,
     /// Not valid before this time.
     pub begins_at: Unix,
@@ -31,7 +30,6 @@ pub struct Term {
     pub ends_at: Unix,
 }
 
-/// Use of a certificate.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Whose {
     /// The listener presents it.

@@ -23,13 +23,10 @@ const LOOKS_EVERY: Duration = Duration::from_millis(100);
 /// Why a node does not run the sinks that an operator wants to run them.
 #[derive(Debug, thiserror::Error)]
 pub enum ClaimError {
-    /// There is none.
     #[error("there is no node {0} in the cluster; `headgate cluster status` lists the nodes")]
     Unknown(String),
-    /// It could not.
     #[error("node {0} cannot run the sinks: {1}")]
     CannotRun(String, String),
-    /// It did not.
     #[error(
         "node {0} was given the sinks and does not run them yet; look at `headgate cluster status`"
     )]
@@ -233,7 +230,6 @@ impl Operator {
         }
     }
 
-    /// Problems of the cluster.
     pub(super) fn of_cluster(&self, problems: &mut Found) {
         let Some(cluster) = &self.cluster else {
             return;

@@ -17,14 +17,12 @@ const SHOWN_BYTES_MAX: usize = 256 << 10;
 /// Stored content of a request.
 #[derive(Debug)]
 pub enum Content {
-    /// Of an accepted request.
     Items {
         /// The first items, flattened.
         items: Vec<ItemContent>,
         /// Items that are not shown.
         left_out: usize,
     },
-    /// Of a rejected request.
     Body {
         /// The beginning of its body; bytes that are not UTF-8 are replaced.
         text: String,
@@ -38,7 +36,6 @@ pub enum Content {
 /// An item of a request.
 #[derive(Debug)]
 pub struct ItemContent {
-    /// Its key.
     pub key: String,
     /// Its first fields.
     pub fields: Vec<FieldContent>,

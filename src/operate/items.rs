@@ -16,12 +16,9 @@ use pool::{PastPlace, PastValue, PoolError};
 /// How long the response to a removal waits for the pool.
 const REMOVED_WITHIN: Duration = Duration::from_secs(1);
 
-/// Selection of past values.
 #[derive(Debug, Clone, Default)]
 pub struct HistoryPage {
-    /// Of this field only.
     pub field: Option<String>,
-    /// Older than this one.
     pub after: Option<PastPlace>,
     pub limit: u32,
 }

@@ -90,7 +90,6 @@ pub struct About {
     pub profile: String,
     /// The address of the service listener: `http://127.0.0.1:8080` or `unix:/…`.
     pub service_address: String,
-    /// The data directory.
     pub data_dir: String,
     /// Name of this node: of its own choice in a cluster, otherwise that of the host.
     pub node: String,
@@ -100,7 +99,6 @@ pub struct About {
     pub started_at: Unix,
     /// When the daemon started, by the uptime clock.
     pub started: Instant,
-    /// The retention.
     pub storage: Storage,
     /// Maximum bytes of a component.
     pub component_bytes_max: usize,
@@ -113,29 +111,19 @@ pub struct Operator(Opaque<OperatorParts>);
 /// The parts of the daemon that operators see and change.
 #[derive(Debug)]
 pub struct OperatorParts {
-    /// Streams, connectors, keys.
     pub catalog: Arc<Catalog>,
-    /// The request log.
     pub journal: Arc<Journal>,
-    /// The data pool.
     pub pool: Arc<Pool>,
-    /// The lanes.
     pub delivery: Arc<Delivery>,
-    /// The pipeline.
     pub ingest: Arc<Ingest>,
-    /// The connected renderers.
     pub live: Arc<Live>,
-    /// Backups.
     pub backups: Arc<Backups>,
     /// Whether requests are accepted now.
     pub gate: Arc<Gate>,
     /// The tokens and their roles.
     pub access: Arc<Access>,
-    /// Wrong admin tokens.
     pub login_throttle: Arc<LoginThrottle>,
-    /// The metrics.
     pub metrics: Arc<Metrics>,
-    /// The outcomes of requests.
     pub requests: Requests,
     /// Facts that do not change while the daemon runs.
     pub about: Arc<About>,
@@ -145,7 +133,6 @@ pub struct OperatorParts {
     pub certificates: Arc<Certificates>,
     /// Changes of sinks, which the daemon applies.
     pub sink_changes: Arc<SinkChanges>,
-    /// The published problems.
     pub published: Arc<Problems>,
     /// What this node knows of its cluster; `None`: it is not in one.
     pub cluster: Option<::cluster::Status>,

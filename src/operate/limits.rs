@@ -29,7 +29,6 @@ pub struct LimitUse {
 }
 
 impl LimitUse {
-    /// A shared limit.
     fn of_all(name: &'static str, unit: &'static str, used: u64, max: u64) -> Self {
         Self {
             name,
@@ -62,7 +61,6 @@ impl LimitUse {
     }
 }
 
-/// The usage in percent.
 fn hundredths(used: u64, max: u64) -> u128 {
     u128::from(used) * 100 / u128::from(max.max(1))
 }

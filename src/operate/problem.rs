@@ -27,7 +27,6 @@ pub enum ProblemKind {
     SinkUnconfigured,
     /// New settings, or a new plugin, of a sink do not work.
     SinkRefused,
-    /// A sink is paused.
     SinkPaused,
     /// A sink breaks a rule.
     SinkFailing,
@@ -49,7 +48,6 @@ pub enum ProblemKind {
     Clock,
     /// A client tries many admin tokens.
     WrongTokens,
-    /// Renderers were rejected.
     Renderers,
     /// An expected screen is away.
     ScreenAway,
@@ -66,7 +64,6 @@ pub enum ProblemKind {
 }
 
 impl ProblemKind {
-    /// All kinds.
     pub const ALL: [Self; 28] = [
         Self::Intake,
         Self::Cluster,
@@ -156,20 +153,15 @@ impl ProblemKind {
     }
 }
 
-/// Subject of a problem.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ProblemSubject {
     /// The daemon as a whole, its files or its listeners.
     Daemon,
-    /// A sink, by name.
     Sink(String),
-    /// A connector, by name.
     Connector(String),
-    /// A stream, by name.
     Stream(String),
     /// A read key, by name.
     ReadKey(String),
-    /// A client, by address.
     Client(String),
 }
 
@@ -187,12 +179,9 @@ impl ProblemSubject {
     }
 }
 
-/// A problem.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Problem {
-    /// Its kind.
     pub kind: ProblemKind,
-    /// The item.
     pub subject: ProblemSubject,
     /// The sentence for users.
     pub sentence: String,

@@ -52,13 +52,11 @@ impl Problems {
     }
 }
 
-/// Entries with one id.
 struct Batch {
     id: [u8; 16],
     entries: Vec<PublishedProblem>,
 }
 
-/// What is being published.
 #[derive(Default)]
 struct Publishing {
     /// What is not in the journal yet.

@@ -34,7 +34,6 @@ impl Connected {
 }
 
 impl Operator {
-    /// The connected renderers.
     pub fn renderers(&self) -> Vec<Connected> {
         let changes = self.pool.changes();
         let newest = self.live.position();

@@ -23,7 +23,6 @@ pub use report::{Report, Status};
 /// A page of reports, newest first.
 #[derive(Debug, Clone, Default)]
 pub struct Page {
-    /// The requests.
     pub reports: Vec<Report>,
     /// The beginning of the next page, if there may be one.
     pub next: Option<Seq>,

@@ -24,10 +24,8 @@ const INTERVALS_MIN: Duration = Duration::from_secs(10);
 /// Another node of a cluster stores once a minute that a screen is still there.
 const ELSEWHERE: Duration = Duration::from_mins(2);
 
-/// State of a screen.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ScreenState {
-    /// Connected.
     Here,
     /// It polls a feed.
     Polling,
@@ -106,7 +104,6 @@ impl ScreenStatus {
         }
     }
 
-    /// Whether it is present.
     pub fn is_there(&self) -> bool {
         matches!(self.state, ScreenState::Here | ScreenState::Polling)
     }

@@ -25,7 +25,6 @@ const STREAM: &str = "trial";
 const NO_ITEM: &str =
     "the data pool has no item of its streams: set `items`, or send an item first";
 
-/// Input of a trial.
 #[derive(Debug, Default)]
 pub struct TrialRequest {
     /// The items in the body; `None`: the newest existing item.

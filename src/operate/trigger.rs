@@ -16,7 +16,6 @@ use ingest::{Accepted, Address, Head, Reply};
 use journal::log::Endpoint;
 use webhook::{CannotSign, Draft, Headers, Preset, Sample, Signed};
 
-/// The sent delivery.
 #[derive(Debug)]
 pub struct Triggered {
     pub event: String,
@@ -44,13 +43,11 @@ pub enum TriggerError {
     /// There is no sample of the event.
     #[error("there is no sample of this event; there are {known}")]
     NoSample {
-        /// The existing samples.
         known: String,
     },
     /// It cannot be signed here.
     #[error(transparent)]
     CannotSign(#[from] CannotSign),
-    /// It was rejected.
     #[error(transparent)]
     Refused(#[from] AcceptError),
 }

@@ -17,15 +17,12 @@ pub enum PluginError {
     Read {
         /// The expected path of the file.
         path: PathBuf,
-        /// The cause.
         source: std::io::Error,
     },
     /// The directory cannot keep compiled code.
     #[error("cannot keep compiled plugins in {path}: {source}", path = path.display())]
     Cache {
-        /// The directory.
         path: PathBuf,
-        /// The cause.
         source: std::io::Error,
     },
     /// The engine does not work on this machine.
@@ -34,17 +31,13 @@ pub enum PluginError {
     /// Not a component, or one that cannot be compiled within the limits.
     #[error("{name} is not a usable WebAssembly component: {source}")]
     Compile {
-        /// The plugin.
         name: String,
-        /// The cause.
         source: Refused,
     },
     /// The compiler does not run, or its code cannot be kept or loaded.
     #[error("cannot compile {name}: {source}")]
     Compiler {
-        /// The plugin.
         name: String,
-        /// The cause.
         source: std::io::Error,
     },
     /// The file does not have the digest in the sink's settings.
@@ -52,7 +45,6 @@ pub enum PluginError {
         "checksum mismatch for {name}: expected SHA-256 {wanted}, found {found}; install the expected file, or update `sha256` in the sink's section"
     )]
     Pin {
-        /// The plugin.
         name: String,
         /// The digest of the file.
         found: String,
@@ -62,7 +54,6 @@ pub enum PluginError {
     /// It has an unknown import, or lacks the export `headgate:sink/sink`.
     #[error("{name} does not fit the world headgate:sink@1.2.0: {reason}")]
     Link {
-        /// The plugin.
         name: String,
         /// The import or the missing export.
         reason: String,
@@ -72,7 +63,6 @@ pub enum PluginError {
         "{name} asks for outgoing HTTP; to grant it, list the hosts that it may call in the sink's section: http = {{ hosts = [\"api.example.com\"] }}"
     )]
     NoHttp {
-        /// The plugin.
         name: String,
     },
     /// It imports the database, and the sink's settings name none.
@@ -80,7 +70,6 @@ pub enum PluginError {
         "{name} asks for a PostgreSQL database; name it in the sink's section: postgres = {{ url = {{ env = \"DATABASE_URL\" }} }} (to try it out: --postgres URL)"
     )]
     NoDatabase {
-        /// The plugin.
         name: String,
     },
     /// It keeps state between calls, and the sink's settings allow concurrent calls.
@@ -88,7 +77,6 @@ pub enum PluginError {
         "{name} keeps state from one call to the next, so its calls follow one another; remove in_flight from the sink's section"
     )]
     KeepsState {
-        /// The plugin.
         name: String,
     },
     /// It should receive removals of items that leave its selection, and has no export for them.
@@ -96,7 +84,6 @@ pub enum PluginError {
         "{name} does not hear of removals, so it cannot learn that an item ceased to match; remove leaves from the sink's section"
     )]
     NoRemovals {
-        /// The plugin.
         name: String,
     },
     /// The URL of the database is invalid.
@@ -104,9 +91,7 @@ pub enum PluginError {
         "`postgres.url` of {name}: {reason}; expected postgresql://user:password@host:5432/database"
     )]
     Database {
-        /// The plugin.
         name: String,
-        /// The cause.
         reason: String,
     },
     /// It imports folders, and the sink's settings name none.
@@ -114,7 +99,6 @@ pub enum PluginError {
         "{name} asks for a folder; name it in the sink's section: folder = {{ path = \"out\" }} is the folder `files/out` of the data directory"
     )]
     NoFolder {
-        /// The plugin.
         name: String,
     },
     /// It imports connections, and the sink's settings name none.
@@ -122,15 +106,12 @@ pub enum PluginError {
         "{name} asks for connections; to grant them, list the places in the sink's section: wire = {{ to = [\"tcp://10.0.0.5:5250\"] }}"
     )]
     NoWire {
-        /// The plugin.
         name: String,
     },
     /// The sink cannot have this folder.
     #[error("`folder.path` of {name}: {reason}")]
     Folder {
-        /// The plugin.
         name: String,
-        /// The cause.
         reason: String,
     },
     /// The machine has no certificate authorities.
@@ -141,7 +122,6 @@ pub enum PluginError {
     /// Its `config` does not match the plugin's schema, or the plugin rejects it.
     #[error("{name} cannot work with its `config`: {reason}")]
     Config {
-        /// The plugin.
         name: String,
         /// The cause, with its place in the settings.
         reason: String,
@@ -149,9 +129,7 @@ pub enum PluginError {
     /// It failed before its first call.
     #[error("{name} does not start: {source:#}")]
     Start {
-        /// The plugin.
         name: String,
-        /// The message of wasmtime.
         source: wasmtime::Error,
     },
 }
@@ -164,13 +142,11 @@ pub enum Failure {
     Retry {
         /// The requested pause, if any.
         after: Option<Duration>,
-        /// Its reason.
         reason: String,
     },
     /// The sink rejects the items permanently.
     #[error("{reason}")]
     Reject {
-        /// Its reason.
         reason: String,
     },
     /// It did something that its settings neither grant nor exclude. The instance is unusable.

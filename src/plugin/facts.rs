@@ -20,7 +20,6 @@ pub struct PluginFacts {
     pub bytes: u64,
     /// Imports that its sink must grant: `http`, `postgres`, `folder`, `wire`, `pool`, `secrets`.
     pub asks_for: Vec<&'static str>,
-    /// Whether it receives removals.
     pub removals: bool,
     /// JSON Schema of its settings; empty: it has none.
     pub schema: String,

@@ -45,7 +45,6 @@ impl GuestLog {
         })
     }
 
-    /// Name of the sink.
     pub(super) fn sink(&self) -> &str {
         &self.sink
     }

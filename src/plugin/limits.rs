@@ -6,7 +6,6 @@ use std::time::Duration;
 
 use super::compile::CompileLimits;
 
-/// Limits of a guest.
 #[derive(Debug, Clone, Copy)]
 pub struct GuestLimits {
     /// Total bytes of its memories.
@@ -15,7 +14,6 @@ pub struct GuestLimits {
     pub cpu_time_max: Duration,
     /// Time per call, including host calls and waiting.
     pub call_time_max: Duration,
-    /// Limits of compiling it.
     pub compile: CompileLimits,
 }
 

@@ -29,7 +29,6 @@ pub struct Progress {
 #[derive(Debug, Error)]
 #[error("{failure}")]
 pub struct NotTaken {
-    /// The cause.
     pub failure: Failure,
     /// The part that is settled nevertheless.
     pub progress: Progress,

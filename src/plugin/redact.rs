@@ -13,7 +13,6 @@ const SECRET_BYTES_MIN: usize = 6;
 /// This many bytes of a secret's beginning are masked even if the rest was cut off.
 const BEGINNING_BYTES: usize = 12;
 
-/// The masked texts.
 #[derive(Clone, Default)]
 pub struct Redactor(Vec<String>);
 

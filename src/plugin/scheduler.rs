@@ -17,7 +17,6 @@ use tokio_util::sync::PollSemaphore;
 
 use super::epoch_ticker::EpochTicker;
 
-/// Scheduler of a guest.
 #[derive(Debug, Clone)]
 pub(super) struct Scheduler {
     /// `None` for guests that do not wait for turns.

@@ -61,7 +61,6 @@ pub enum StoreError {
     Changed { path: PathBuf, found: String },
 }
 
-/// The plugins directory.
 #[derive(Debug, Clone)]
 pub struct Store(PathBuf);
 

@@ -44,7 +44,6 @@ pub struct TrialSeen {
     bytes: usize,
 }
 
-/// A trial in progress.
 #[derive(Debug)]
 pub struct Trial {
     sends: bool,

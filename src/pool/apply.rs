@@ -43,7 +43,6 @@ pub(super) struct Target<'a> {
     pub(super) keep: u32,
     pub(super) counting: &'a mut Counting,
     pub(super) row_numbers: &'a mut RowNumbers,
-    /// Who does it.
     pub(super) sink: &'a str,
 }
 

@@ -124,7 +124,6 @@ impl<'a> ChangeSet<'a> {
         (self.streams.iter()).map(|(stream, of_stream)| (stream, &of_stream.log))
     }
 
-    /// The transaction is committed.
     pub(super) fn finish(self) -> Vec<StreamChanges> {
         let streams = self.streams.into_values();
         streams.filter_map(|of_stream| of_stream.sent).collect()

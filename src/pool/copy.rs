@@ -15,7 +15,6 @@ use base::order::{ChangeSeq, Epoch, Seq};
 use super::{PoolError, acts, change_log, history, rebuilt, schema, sizes, views};
 use sqlite::has_table;
 
-/// Where a pool stands.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CopyState {
     /// The epoch of its positions.

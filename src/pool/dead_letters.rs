@@ -29,11 +29,9 @@ pub struct DeadLetter {
     pub seq: Seq,
     /// The request that it came with.
     pub request_id: String,
-    /// The item's stream.
     pub stream: Arc<str>,
     /// Its position in the request.
     pub position: ItemPosition,
-    /// The item's key.
     pub key: String,
     /// What was asked of the sink.
     pub action: Action,

@@ -25,7 +25,6 @@ pub enum SinkState {
     Stale {
         /// When, as of what was delivered.
         at: Option<Unix>,
-        /// How many.
         items: u64,
     },
     /// Failed, to be tried again.

@@ -12,7 +12,6 @@ use rusqlite::{Connection, params};
 
 use base::order::{ChangeSeq, Epoch};
 
-/// Where the sequence stands.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct History {
     /// Another one when numbers may have been taken back. Random, of 53 bits: pages read it as a number.

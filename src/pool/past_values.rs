@@ -66,7 +66,6 @@ const TRIM: &str =
 /// The streams whose values are recorded.
 #[derive(Debug, Default)]
 pub(super) struct Recording {
-    /// As they are set.
     wanted: HashMap<Arc<str>, u32>,
     /// As the file has them.
     of: HashMap<Arc<str>, Recorded>,

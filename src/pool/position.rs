@@ -9,7 +9,6 @@ use base::order::{ChangeSeq, Epoch};
 pub struct Position {
     /// Another epoch's numbers mean nothing in this one.
     pub epoch: Epoch,
-    /// Number of a change.
     pub seq: ChangeSeq,
 }
 

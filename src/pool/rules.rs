@@ -51,7 +51,6 @@ pub(super) struct State<'a> {
     pub(super) place: Place,
 }
 
-/// An item.
 #[derive(Debug, Clone)]
 pub(super) struct Shown<'a> {
     pub(super) fields: Fields<'a>,
@@ -79,7 +78,6 @@ pub(super) struct Operation<'a> {
 /// What became of an operation.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Became<'a> {
-    /// It counts.
     Applied,
     /// Its version is lower than what was reached. It changed nothing.
     Stale,

@@ -37,7 +37,6 @@ impl Staged {
     }
 }
 
-/// A change of items.
 #[derive(Debug, Clone)]
 pub enum Effect {
     /// Every item of the batch is upserted.
@@ -62,7 +61,6 @@ impl Effect {
 /// Everything that one step of a lane changes, committed together or not at all.
 #[derive(Debug, Default)]
 pub struct Settlement {
-    /// Name of the sink.
     pub sink: Arc<str>,
     /// What the sink did to the pool, to renderers and to its own state.
     pub staged: Staged,

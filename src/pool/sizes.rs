@@ -205,7 +205,6 @@ impl Sizes {
         of.get(stream).copied().unwrap_or_default()
     }
 
-    /// The transaction is committed.
     pub(super) fn committed(&self, counting: Counting) {
         if counting.changes.is_empty() {
             return;

@@ -76,7 +76,6 @@ impl AccessTables {
         Ok(())
     }
 
-    /// Closes the connections.
     pub async fn close(&self) {
         self.0.close().await;
     }

@@ -23,7 +23,6 @@ pub enum AskState {
     Waits,
     /// The node of this name does it.
     Taken(String),
-    /// The answer.
     Answered(Vec<u8>),
     /// The database has lost it.
     Gone,
@@ -118,7 +117,6 @@ impl Asks {
         Ok(())
     }
 
-    /// Closes the connections.
     pub async fn close(&self) {
         self.0.close().await;
     }

@@ -30,7 +30,6 @@ const NODES_MIN: i64 = 2;
 /// For what else uses the server.
 const OTHER_CONNECTIONS: i64 = 20;
 
-/// Something about the server.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Finding {
     /// A node does not start.

@@ -117,7 +117,6 @@ pub struct Database {
 /// What is known of a database, whoever found it out.
 #[derive(Debug, Default)]
 struct Known {
-    /// It does not answer.
     is_away: AtomicBool,
     /// Place of the server that was the primary last.
     primary: AtomicUsize,

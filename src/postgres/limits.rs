@@ -15,7 +15,6 @@ use super::{Database, DatabaseCall, DatabaseError};
 /// A node reads again what was stored so long ago: a commit can be seen later than the time that it names.
 const READ_AGAIN: Duration = Duration::from_secs(10);
 
-/// What a node publishes.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct LimitsToPublish {
     /// Of each of these rates: its share in parts, and what it was asked for.
@@ -31,7 +30,6 @@ pub struct LimitsToPublish {
 pub struct PublishedRate {
     pub id: Vec<u8>,
     pub node: Uuid,
-    /// Its share, in parts.
     pub share: u32,
     /// What it was asked for.
     pub wanted: u64,
@@ -160,7 +158,6 @@ impl LimitsConnection {
         Ok(stored.into_iter().flatten().collect())
     }
 
-    /// Ends it.
     pub async fn close(self) {
         let _ = self.connection.close().await;
     }

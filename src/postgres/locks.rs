@@ -11,13 +11,11 @@ use super::{Database, DatabaseError};
 /// order: names, upkeep, generation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ClusterLock {
-    /// Making the tables.
     Tables = 12_120,
     /// Beginning another generation; shared: the generation stays.
     Generation = 12_121,
     /// Dropping what nobody needs any more.
     Upkeep = 12_122,
-    /// Taking a name.
     Names = 12_125,
 }
 

@@ -242,7 +242,6 @@ impl MoveOut {
         Ok(&mut self.connection)
     }
 
-    /// Lets upkeep go on.
     pub async fn end(self) {
         let _ = self.connection.close().await;
     }

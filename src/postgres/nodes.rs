@@ -41,7 +41,6 @@ pub struct NodeSaid {
     pub catalog: u64,
     /// How far its copies are behind the log.
     pub delay: Duration,
-    /// Connected renderers.
     pub renderers: u64,
 }
 
@@ -64,9 +63,7 @@ pub struct Beat {
     pub generation: u32,
     /// What the positions of renderers have since the log has lost changes; 0: it has lost none.
     pub epoch: u64,
-    /// Who runs the sinks.
     pub owner: Option<Uuid>,
-    /// Version of the server.
     pub version: String,
     /// Standbys that confirm commits.
     pub standbys: Vec<String>,
@@ -172,7 +169,6 @@ impl NodesConnection {
         forget(&mut self.connection, nodes).await
     }
 
-    /// Ends it.
     pub async fn close(self) {
         let _ = self.connection.close().await;
     }

@@ -55,7 +55,6 @@ pub(super) struct Image {
     log: Option<File>,
     looked: Looked,
     pub(super) page_bytes: usize,
-    /// Number of pages.
     pub(super) pages: u32,
 }
 

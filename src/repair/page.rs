@@ -7,7 +7,6 @@ use super::record::varint;
 /// Where the file's header ends in the first page.
 const HEADER_BYTES: usize = 100;
 
-/// What a tree holds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Kind {
     /// Rows by their rowids.
@@ -28,7 +27,6 @@ impl Kind {
 
 /// What holds for all pages of a file.
 pub(super) struct Layout {
-    /// How many there are.
     pub(super) pages: u32,
     /// Bytes of one that are used.
     pub(super) usable: usize,
@@ -49,7 +47,6 @@ pub(super) struct Cell {
     pub(super) rowid: i64,
     /// Where in the page the row begins.
     pub(super) begin: usize,
-    /// Bytes of the row.
     pub(super) length: usize,
     /// How many of them are in the page.
     pub(super) local: usize,

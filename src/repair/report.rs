@@ -12,7 +12,6 @@ use base::whole_file;
 
 /// In the data folder.
 const FILE: &str = "repairs.json";
-/// How many are remembered.
 const REPAIRS_MAX: usize = 20;
 /// Streams that are named in a sentence.
 const NAMED_MAX: usize = 20;
@@ -41,9 +40,7 @@ pub struct Repair {
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct TableRepair {
-    /// Its name.
     pub table: String,
-    /// Rows that were kept.
     pub kept: u64,
     /// Rows that were lost; none: that cannot be known.
     pub lost: Option<u64>,
@@ -55,7 +52,6 @@ pub struct TableRepair {
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Incomplete {
-    /// Its name.
     pub stream: String,
     /// Items that were lost; none: that cannot be known.
     pub lost: Option<u64>,

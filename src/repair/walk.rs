@@ -17,7 +17,6 @@ use super::record::record;
 pub(super) struct Row {
     /// 0 in trees without.
     pub(super) rowid: i64,
-    /// What its record holds.
     pub(super) values: Vec<Value>,
 }
 

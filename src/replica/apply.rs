@@ -26,7 +26,6 @@ pub enum ApplyError {
     /// A newer version has written the entry.
     #[error("{0}")]
     Newer(#[from] sqlite::Newer),
-    /// SQLite said so.
     #[error("{0}")]
     File(rusqlite::Error),
 }

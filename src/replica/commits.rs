@@ -12,7 +12,6 @@ use crate::{
     TouchedTable, change, part_of, raised_to,
 };
 
-/// How a file commits.
 #[derive(Debug, Default)]
 pub enum Commits {
     /// To the file alone.

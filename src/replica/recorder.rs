@@ -124,7 +124,6 @@ impl Recorder {
     }
 }
 
-/// Forgets what was noted.
 pub(super) fn forget(connection: &Connection) -> Result<(), rusqlite::Error> {
     sqlite::execute(connection, "DELETE FROM temp.replica_notes")
 }

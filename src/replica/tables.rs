@@ -17,7 +17,6 @@ pub(super) const NOTES: &str = "replica_notes";
 /// What a file has at one moment.
 #[derive(Debug, Default)]
 pub(super) struct Schema {
-    /// SQLite's number of it.
     pub(super) version: i64,
     /// Tables and indexes by name.
     pub(super) objects: BTreeMap<String, SchemaObject>,

@@ -15,7 +15,6 @@ pub struct SyntaxError {
     pub setting: String,
     /// The place in it, from 1; one behind the last character if something is missing at the end.
     pub character: usize,
-    /// What was expected.
     pub expected: String,
 }
 

@@ -11,9 +11,7 @@ use crate::{Fields, Record, Scope, SyntaxError, Where};
 pub struct ItemFilter {
     /// What is seen at most.
     pub limits: Option<Arc<ItemFilter>>,
-    /// Conditions that all hold.
     pub conditions: Where,
-    /// The fields.
     pub fields: Fields,
 }
 

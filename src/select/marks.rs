@@ -31,7 +31,6 @@ pub(crate) enum LastBackslash {
     Itself,
 }
 
-/// Reads a text.
 pub(crate) fn marks(text: &str, last: LastBackslash) -> Result<Vec<Mark>, SyntaxError> {
     let mut marks = Vec::with_capacity(text.len());
     let mut characters = text.chars().zip(1..);

@@ -66,7 +66,6 @@ impl Own {
 /// Where a value comes from.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum Source {
-    /// What the daemon knows.
     Own(Own),
     /// A field, its name as JSON writes it.
     Field(String),
@@ -80,7 +79,6 @@ impl Source {
         Self::Field(quoted)
     }
 
-    /// Its name.
     pub fn name(&self) -> Cow<'_, str> {
         match self {
             Self::Own(own) => own.name().into(),
@@ -101,21 +99,18 @@ pub struct Scope {
 }
 
 impl Scope {
-    /// Feeds and exports.
     pub const FEED: Self = Self {
         own: &[Own::Key, Own::Stream, Own::UpdatedAt, Own::Position],
         takes_others: true,
         has_fields: true,
         is_feed: true,
     };
-    /// Live connections and items.
     pub const LIVE: Self = Self {
         own: &[Own::Key, Own::Stream, Own::UpdatedAt],
         takes_others: false,
         has_fields: true,
         is_feed: false,
     };
-    /// Sinks.
     pub const SINK: Self = Self {
         own: &[
             Own::Key,
@@ -126,7 +121,6 @@ impl Scope {
         ],
         ..Self::LIVE
     };
-    /// Templates of sinks.
     pub const TEMPLATE: Self = Self {
         own: &[
             Own::Key,
@@ -158,7 +152,6 @@ impl Scope {
         ..Self::LIVE
     };
 
-    /// Names of files.
     pub const FILE_NAME: Self = Self {
         own: &[Own::Stream, Own::Date],
         has_fields: false,
@@ -190,7 +183,6 @@ pub struct Record<'a> {
     pub request_id: &'a str,
     /// From 1.
     pub position: usize,
-    /// The flat JSON object.
     pub fields: &'a str,
     /// Of several items together: how many there are, and all of them as a JSON array.
     pub count: usize,

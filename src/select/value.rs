@@ -8,14 +8,11 @@ use item::{field_name, string_into};
 
 use crate::number::Decimal;
 
-/// A value.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Value<'a> {
     /// `null`, or a field that the item does not have.
     Empty,
-    /// A text.
     Text(Cow<'a, str>),
-    /// A number.
     Number(Cow<'a, str>),
     /// `true` or `false`.
     Truth(&'a str),
@@ -23,7 +20,6 @@ pub enum Value<'a> {
     Json(&'a str),
 }
 
-/// How numbers are written.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
 pub struct Numbers {
     /// Rounded to so many places.

@@ -72,7 +72,6 @@ fn is_out_of_room(connection: &Connection) -> bool {
 /// Whether the files may be written.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub enum WriteState {
-    /// They may.
     #[default]
     Good,
     /// A write or a flush failed.

@@ -17,7 +17,6 @@ use super::damage;
     "the file has format {found}, this version knows {known}; use the version that wrote it, or a newer one"
 )]
 pub struct Newer {
-    /// The file's format.
     pub found: i64,
     /// The format of this version.
     pub known: i64,

@@ -12,7 +12,6 @@ use select::{FieldEntry, Fields, Own, Source};
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Column {
-    /// What it is called.
     pub(super) name: String,
     /// Where its values come from.
     pub(super) source: Source,

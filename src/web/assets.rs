@@ -9,10 +9,8 @@ use salvo_core::{Depot, FlowCtrl, Handler, Request, Response, Router, async_trai
 
 use http::asset;
 
-/// An embedded file.
 pub(super) struct Asset(asset::Asset);
 
-/// Routes of the files.
 pub(super) fn routes() -> Router {
     Router::with_path("assets")
         .push(Router::with_path("htmx.js").get(Asset::htmx()))

@@ -71,7 +71,6 @@ impl FormData {
         self.0.iter().map(|(name, value)| (&**name, &**value))
     }
 
-    /// Adds a field.
     pub(super) fn put(&mut self, name: &str, value: String) {
         self.0.push((name.to_owned(), value));
     }

@@ -11,7 +11,6 @@ use base::clock::{self, Unix};
 use catalog::KeyState;
 use settings::Networks;
 
-/// How a key ends.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Ending {
     /// The key stays in the list.

@@ -23,7 +23,6 @@ use pool::acts::ActCounts;
 /// Maximum rows on the page.
 const SHOWN_MAX: usize = 500;
 
-/// Routes of the screens.
 pub(super) fn routes(operator: &Operator) -> Router {
     let p = || operator.clone();
     Router::new()

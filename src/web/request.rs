@@ -24,7 +24,6 @@ use pool::SinkState;
 /// Maximum characters of an error.
 const ERROR_CHARS_MAX: usize = 2_000;
 
-/// Routes of a request.
 pub(super) fn routes(operator: &Operator) -> Router {
     let p = || operator.clone();
     Router::with_path("requests/{request_id}")

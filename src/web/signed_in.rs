@@ -16,7 +16,6 @@ use base::clock;
 use http::sessions::{Sessions, SignedIn, Visitor};
 use operate::Operator;
 
-/// Routes of the sessions.
 pub(super) fn routes(operator: &Operator, sessions: &Arc<Sessions>) -> Router {
     Router::with_path("sessions")
         .get(ShowSessions(Arc::clone(sessions)))

@@ -12,7 +12,6 @@ pub(super) use base::text::{percent_encoded as segment, visible, visible_json};
 /// Maximum characters of a text in a table or a sentence.
 const CHARS_MAX: usize = 160;
 
-/// A text, shortened.
 pub(super) fn text(text: &str) -> Markup {
     text_of(text, CHARS_MAX)
 }

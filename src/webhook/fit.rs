@@ -8,7 +8,6 @@ use super::place::Place;
 use super::preset::{Preset, Verification};
 use super::presets;
 
-/// A preset that fits.
 #[derive(Debug, Clone)]
 pub struct PresetFit {
     pub preset: &'static Preset,

@@ -46,7 +46,6 @@ pub(super) fn check_head(
     Ok(Some(claims))
 }
 
-/// The whole check.
 pub(super) fn check(
     layout: &Layout,
     key: &Key,

@@ -229,7 +229,6 @@ pub enum Because {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{message}")]
 pub struct Refused {
-    /// The kind of reason.
     pub because: Because,
     /// The reason, in words that a user can act on.
     pub message: String,

@@ -20,7 +20,6 @@ use super::preset::{Algorithm, Digest, JwtAlgorithm};
 /// To make an RSA pair takes seconds, and nothing that is signed with it is believed anywhere: it is the same for all.
 const RSA: &[u8] = include_bytes!("trial/rsa.pk8");
 
-/// A pair of keys.
 pub(super) enum Pair {
     Ed25519(Ed25519KeyPair),
     P256(EcdsaKeyPair),

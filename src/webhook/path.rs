@@ -30,7 +30,6 @@ pub struct Path {
 pub(crate) enum Step {
     /// The field of this name.
     Name(String),
-    /// Each element.
     Each,
 }
 
@@ -85,7 +84,6 @@ impl Path {
         Ok(Path { text, steps })
     }
 
-    /// As it was written.
     pub fn text(&self) -> &str {
         &self.text
     }

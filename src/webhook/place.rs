@@ -10,14 +10,12 @@ use super::path::Path;
 /// The most places of one list.
 const PLACES_MAX: usize = 8;
 
-/// Where a text stands.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Place {
     /// A header, by its name.
     Header(String),
     /// A parameter of the query.
     Query(String),
-    /// Fields of the body.
     Body(Path),
     /// Fields of one item of the body.
     Item(Path),
@@ -44,7 +42,6 @@ impl Place {
         }
     }
 
-    /// As it is written.
     pub fn written(&self) -> String {
         match self {
             Place::Header(name) => format!("header:{name}"),
@@ -69,7 +66,6 @@ impl Place {
 pub struct Source(pub(super) Vec<Vec<Place>>);
 
 impl Source {
-    /// One place.
     pub fn of(place: Place) -> Source {
         Source(vec![vec![place]])
     }

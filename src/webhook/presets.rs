@@ -95,7 +95,6 @@ static BUILT_IN: LazyLock<Vec<Preset>> = LazyLock::new(|| {
     resolve_all(&drafts, |_| None).unwrap_or_default()
 });
 
-/// Files of this folder.
 macro_rules! files {
     ($($name:literal)+) => {
         &[$(($name, include_str!(concat!("presets/", $name, ".toml")))),+]

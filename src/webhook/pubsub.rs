@@ -42,7 +42,6 @@ impl Pubsub {
         })
     }
 
-    /// The whole check.
     pub(super) fn check(&self, headers: Headers<'_>, now: Unix) -> Result<(), Refused> {
         let Some(value) = headers.once("Authorization")? else {
             return Err(Refused::header(

@@ -16,7 +16,6 @@ pub(crate) enum Piece {
     Body,
     /// The timestamp as it came.
     Time,
-    /// The delivery's id.
     Id,
     /// The URL that the sender was given, with the query.
     Url,
@@ -36,7 +35,6 @@ pub(crate) enum Piece {
     Signed(Encoding, Place),
 }
 
-/// A text with places.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Template {
     pub(crate) pieces: Vec<Piece>,
@@ -46,7 +44,6 @@ pub(crate) struct Template {
 /// How braces are read around what is no place.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Braces {
-    /// As an error.
     Strict,
     /// As text, unless a lower-case letter follows.
     Text,
@@ -105,7 +102,6 @@ impl Template {
         }
     }
 
-    /// As it was written.
     pub(crate) fn written(&self) -> &str {
         &self.written
     }
@@ -114,7 +110,6 @@ impl Template {
         self.pieces.contains(piece)
     }
 
-    /// The places in it.
     pub(crate) fn places(&self) -> impl Iterator<Item = &Place> {
         self.pieces.iter().filter_map(|piece| match piece {
             Piece::At(place) | Piece::Signed(_, place) => Some(place),

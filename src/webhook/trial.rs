@@ -30,7 +30,6 @@ const PUBLIC_URL: &str = "https://hooks.example.com";
 const LATE: Duration = Duration::from_hours(1);
 const SECRET_LEN: usize = 32;
 
-/// Something that was tried.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Tried {
     /// What, as a sentence part.

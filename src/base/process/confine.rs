@@ -16,7 +16,6 @@ use super::linux::files;
 /// Files and folders, with everything below them, that stay within reach. Those that are missing are left out.
 #[derive(Debug, Clone, Default)]
 pub struct Reach {
-    /// To be read.
     pub read: Vec<PathBuf>,
     /// To be read and written.
     pub write: Vec<PathBuf>,
@@ -42,7 +41,6 @@ impl Reach {
 /// How much of what is out of reach the kernel keeps from this process.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Held {
-    /// All of it.
     Whole,
     /// What this kernel knows.
     Part,

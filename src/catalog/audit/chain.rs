@@ -25,9 +25,7 @@ const READ: u32 = 1_000;
 /// A digest in the chain, and whose it is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ChainHead {
-    /// The entry.
     pub id: i64,
-    /// When it was written.
     pub at: Unix,
     /// What to note elsewhere.
     pub digest: KeyHash,
@@ -36,7 +34,6 @@ pub struct ChainHead {
 /// The first entry that does not fit.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ChainMismatch {
-    /// The entry.
     pub id: i64,
     /// When it says that it was written. None: it cannot be read.
     pub at: Option<Unix>,
@@ -49,18 +46,14 @@ pub struct ChainMismatch {
 pub struct Verified {
     /// Entries that fit, up to the first that does not.
     pub entries: u64,
-    /// The first of them.
     pub oldest: Option<ChainHead>,
-    /// The last of them.
     pub newest: Option<ChainHead>,
-    /// What does not fit.
     pub mismatch: Option<ChainMismatch>,
     /// Whether the digest that was asked for is among them. None: none was asked for.
     pub expected: Option<bool>,
 }
 
 impl Verified {
-    /// Whether nothing is wrong.
     pub fn is_good(&self) -> bool {
         self.mismatch.is_none() && self.expected != Some(false)
     }
@@ -74,12 +67,10 @@ pub enum AuditLogError {
         "the file has format {found}, whose audit log has no hash chain, or another one; this version reads format {known}"
     )]
     Format {
-        /// The file's format.
         found: i64,
         /// The format of this version.
         known: i64,
     },
-    /// SQLite's.
     #[error(transparent)]
     File(#[from] rusqlite::Error),
 }
@@ -243,7 +234,6 @@ impl Verifier {
         Ok(())
     }
 
-    /// What was found.
     pub(crate) fn end(mut self) -> Verified {
         let (Some(oldest), Some(newest)) = (self.found.oldest, self.found.newest) else {
             return self.found;

@@ -40,7 +40,6 @@ pub(super) fn check_own_name(name: &str) -> Changed<()> {
     check_addressable(name)
 }
 
-/// Descriptions of keys.
 pub(super) fn check_own_description(description: Option<&str>) -> Changed<()> {
     let check = |text| check_text("description", text, check_description);
     description.map_or(Ok(()), check)

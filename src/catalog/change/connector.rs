@@ -17,7 +17,6 @@ use crate::{Catalog, CatalogError, Connector, ResourceKind, schema};
 use base::clock::Unix;
 use settings::{Patch, check_connector_name};
 
-/// Connectors.
 impl Catalog {
     /// Makes a connector without keys.
     pub fn create_connector(&self, new: &Patch, actor: &Actor) -> Changed<Arc<Connector>> {

@@ -18,7 +18,6 @@ use crate::{Catalog, CatalogError, ReadKey, ResourceKind, schema};
 use base::clock::Unix;
 use settings::{Patch, RATE_MAX};
 
-/// Read keys.
 impl Catalog {
     /// Makes a read key. Its text is in the answer and nowhere else.
     pub fn create_read_key(

@@ -20,14 +20,12 @@ use settings::Section;
 
 const KIND: ResourceKind = ResourceKind::Sink;
 
-/// Sinks.
 impl Catalog {
     /// The sinks that are to run, or to wait: those of the configuration, then those that were made at run time.
     pub fn sinks(&self) -> Vec<Arc<Sink>> {
         self.read(|entries| entries.sinks.clone())
     }
 
-    /// One of them.
     pub fn sink(&self, name: &str) -> Option<Arc<Sink>> {
         self.read(|entries| {
             entries

@@ -19,7 +19,6 @@ use crate::{Catalog, CatalogError, KeyState, ReadKey, ResourceKind, Stream, sche
 use base::clock::Unix;
 use settings::{Patch, check_stream_name};
 
-/// Streams.
 impl Catalog {
     /// Makes a stream.
     ///

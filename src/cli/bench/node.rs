@@ -129,7 +129,6 @@ impl ChildNode {
         })
     }
 
-    /// Its name.
     pub(super) fn name(&self) -> &str {
         &self.name
     }

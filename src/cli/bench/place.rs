@@ -49,7 +49,6 @@ token = "@admin@"
 data_dir = "data"
 "#;
 
-/// The directory.
 pub(super) struct BenchFolder {
     path: PathBuf,
     is_deleted: bool,
@@ -78,7 +77,6 @@ impl BenchFolder {
         })
     }
 
-    /// Where it is.
     pub(super) fn path(&self) -> &Path {
         &self.path
     }

@@ -65,7 +65,6 @@ impl BenchSchema {
         &self.urls
     }
 
-    /// Its name.
     pub(super) fn name(&self) -> &str {
         self.database.schema()
     }

@@ -15,7 +15,6 @@ const MAX_MS: &str = "max_ms";
 /// What can be named beside it: the members of the report.
 const NAMED: [&str; 5] = ["result", "effects", "state", "rejected", "kept_handles"];
 
-/// What is expected.
 #[derive(Debug)]
 pub(super) struct Expected(Map<String, Value>);
 

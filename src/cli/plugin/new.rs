@@ -118,7 +118,6 @@ const WIT: &[File] = &[
     file!("deps/io.wit", "plugins/sdk/wit/deps/io.wit"),
 ];
 
-/// Runs the verb.
 pub(super) fn run(args: &NewArgs) -> Result<(), CliError> {
     let name = name(&args.path)?;
     refuse_what_exists(&args.path)?;

@@ -63,7 +63,6 @@ pub(super) struct TestArgs {
 /// How often files are looked at.
 const LOOK_EVERY: Duration = Duration::from_millis(200);
 
-/// Runs the verb.
 pub(super) async fn run(args: &TestArgs) -> Result<(), CliError> {
     if !args.watch {
         return once(args).await;

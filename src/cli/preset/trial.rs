@@ -53,7 +53,6 @@ fn option(text: &str) -> Result<(String, String), String> {
     Ok((name.to_owned(), value.to_owned()))
 }
 
-/// Runs the verb.
 pub(super) async fn run(args: &TestArgs) -> Result<(), CliError> {
     use_presets(&args.config)?;
     let presets = named(&args.presets)?;

@@ -33,7 +33,6 @@ pub(super) struct UrlArgs {
     qr: bool,
 }
 
-/// Runs the verb.
 pub(super) async fn run(args: UrlArgs) -> Result<(), CliError> {
     let stream = percent_encoded(&args.shown.stream);
     let shown = shown_as(&args.shown, &[]).await?;

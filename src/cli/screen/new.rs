@@ -79,7 +79,6 @@ fn name(text: &str) -> Result<String, &'static str> {
     }
 }
 
-/// Runs the verb.
 pub(super) fn run(args: &NewArgs) -> Result<(), CliError> {
     let folder = match &args.to {
         Some(folder) => folder.clone(),

@@ -29,7 +29,6 @@ pub(super) struct SaveArgs {
     shown: ShownArgs,
 }
 
-/// Runs the verb.
 pub(super) async fn run(args: SaveArgs) -> Result<(), CliError> {
     // Before a key is made for a file that there will not be.
     let fonts = fonts(&args.shown).await?;

@@ -21,10 +21,8 @@ const CHUNK_BYTES: usize = 1 << 20;
 const BYTES_MAX: u64 = 256 << 20;
 const FREE_FOR_EACH: u64 = 16;
 
-/// The measured values.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub(super) struct Disk {
-    /// The directory.
     pub(super) folder: PathBuf,
     /// An append of 4 KiB, including its flush.
     pub(super) fsync: Times,

@@ -31,16 +31,13 @@ const REFUSED_PAUSE: Duration = Duration::from_millis(20);
 /// The number of the next item.
 static NUMBER: AtomicU64 = AtomicU64::new(1);
 
-/// What is sent.
 #[derive(Debug, Clone, Copy)]
 pub struct BenchLoad {
-    /// Concurrent requests.
     pub connections: usize,
     /// About the bytes of an item.
     pub item_bytes: usize,
     /// Items of a request. More than one are an array.
     pub items: usize,
-    /// How long.
     pub time: Duration,
 }
 
@@ -94,9 +91,7 @@ impl Answers {
 /// A step, as it is reported.
 #[derive(Debug, Clone, Serialize)]
 pub(super) struct Step {
-    /// Bytes of a body.
     pub(super) body_bytes: usize,
-    /// Concurrent requests.
     pub(super) connections: usize,
     /// 202 responses per second.
     pub(super) requests_per_second: f64,
@@ -137,7 +132,6 @@ pub(super) fn item(body_bytes: usize) -> (u64, Bytes) {
     (number, Bytes::from(format!("{head}{text}\"}}")))
 }
 
-/// Sends one body.
 pub(super) async fn post(client: &Client, body: Bytes) -> Result<Answer, CallError> {
     let json = HeaderValue::from_static("application/json");
     let headers = HeaderMap::from_iter([(CONTENT_TYPE, json)]);

@@ -58,7 +58,6 @@ struct Journal {
 }
 
 impl<'a> Meter<'a> {
-    /// Starts a measurement.
     pub(super) async fn begin(admin: &'a Client, local: bool) -> Self {
         let begun = Reading::now(admin, local).await;
         Self {

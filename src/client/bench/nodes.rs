@@ -45,7 +45,6 @@ pub struct BenchKeys {
     pub ingest: String,
     /// Of the one read key.
     pub read: String,
-    /// The admin token.
     pub admin: String,
 }
 
@@ -70,7 +69,6 @@ impl BenchKeys {
     }
 }
 
-/// A node that runs.
 pub struct BenchNode {
     name: String,
     sender: Arc<Client>,
@@ -99,10 +97,8 @@ impl BenchNode {
     }
 }
 
-/// What nodes did together.
 #[derive(Debug, Serialize)]
 pub struct MeasuredNodes {
-    /// Number of nodes.
     nodes: usize,
     /// 202 responses per second, on all connections.
     requests_per_second: f64,

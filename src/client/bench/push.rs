@@ -27,7 +27,6 @@ const EVENT_STREAM: &str = "text/event-stream";
 /// Maximum time for the snapshot, and for the last change.
 const SEEN_WITHIN: Duration = Duration::from_secs(10);
 
-/// The measured values.
 #[derive(Debug, Clone, Copy, Serialize)]
 pub(super) struct Push {
     /// From sending the request to its 202.
@@ -40,7 +39,6 @@ pub(super) struct Push {
     pub(super) missing: usize,
 }
 
-/// An accepted request.
 struct Sent {
     number: u64,
     at: Instant,

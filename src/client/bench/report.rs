@@ -16,7 +16,6 @@ use super::verdict::{Facts, Verdict};
 use crate::output::{Table, shown};
 use wire::StatusData;
 
-/// The result.
 #[derive(Debug, Serialize)]
 pub(super) struct Report {
     /// Version of the daemon.
@@ -27,9 +26,7 @@ pub(super) struct Report {
     stream: String,
     /// The durability of the daemon: `fsync` or `os`.
     durability: String,
-    /// Cores of this machine.
     cores: usize,
-    /// The disk.
     pub(super) disk: Option<Disk>,
     /// Requests for which the daemon does no work.
     pub(super) round_trip: Times,
@@ -39,7 +36,6 @@ pub(super) struct Report {
     pub(super) behind_ms: Option<f64>,
     /// The latency to a renderer.
     pub(super) push: Option<Push>,
-    /// The limit.
     verdict: Option<Verdict>,
     /// Values that were not measured, and why.
     pub(super) notes: Vec<String>,

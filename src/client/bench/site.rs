@@ -57,7 +57,6 @@ pub(super) struct Site<'a> {
 }
 
 impl<'a> Site<'a> {
-    /// A site without objects.
     pub(super) fn new(admin: &'a Client, url: &str, keep_rate: bool) -> Self {
         let id = Uuid::now_v7().simple().to_string();
         let (_, end) = id.split_at(20);
@@ -77,7 +76,6 @@ impl<'a> Site<'a> {
         &self.name
     }
 
-    /// The admin API.
     pub(super) fn admin(&self) -> &'a Client {
         self.admin
     }

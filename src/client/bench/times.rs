@@ -11,7 +11,6 @@ use serde::Serialize;
 /// A distribution, in milliseconds; all zero if it is empty.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize)]
 pub(super) struct Times {
-    /// Number of values.
     pub(super) count: usize,
     /// 50% of the values are not longer.
     pub(super) p50_ms: f64,
@@ -19,7 +18,6 @@ pub(super) struct Times {
     pub(super) p90_ms: f64,
     /// 99% of the values are not longer.
     pub(super) p99_ms: f64,
-    /// The longest value.
     pub(super) max_ms: f64,
 }
 

@@ -16,7 +16,6 @@ const REFUSED_SHARE: f64 = 0.01;
 /// Share of the round trip in the time of a single request from which the network is the limit.
 const WAY_SHARE: f64 = 0.5;
 
-/// The exhausted resource.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub(super) enum Limit {
@@ -24,7 +23,6 @@ pub(super) enum Limit {
     KeyRate,
     /// The limit of the backlog, or the free disk space: 503.
     Full,
-    /// The cores.
     Cpu,
     /// The bench's own thread.
     Bench,
@@ -32,14 +30,12 @@ pub(super) enum Limit {
     Disk,
     /// The network between the bench and the daemon.
     Network,
-    /// No resource is exhausted.
     None,
 }
 
 /// The limit, and an explanation.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub(super) struct Verdict {
-    /// The exhausted resource.
     pub(super) limit: Limit,
     /// The limit as text, with what to do about it.
     pub(super) sentence: String,
@@ -56,7 +52,6 @@ pub(super) struct Facts {
     pub(super) round_trip_ms: f64,
     /// Median of a flush; `None`: not measured.
     pub(super) fsync_ms: Option<f64>,
-    /// Cores of this machine.
     pub(super) cores: usize,
 }
 

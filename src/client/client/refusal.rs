@@ -23,7 +23,6 @@ const DETAILS_SHOWN_MAX: usize = 20;
 /// `Display` formats it as escaped text, with the details on separate lines.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Refusal {
-    /// The HTTP status.
     pub status: u16,
     /// The code, such as `INVALID_PAYLOAD`; `None` if the response is not from Headgate.
     pub code: Option<String>,

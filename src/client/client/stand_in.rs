@@ -39,7 +39,6 @@ pub(crate) enum Reply {
     HangUp,
 }
 
-/// The running server.
 pub(crate) struct StandIn {
     address: SocketAddr,
     received: Arc<Mutex<Vec<Received>>>,
@@ -85,7 +84,6 @@ impl StandIn {
         format!("http://{}", self.address)
     }
 
-    /// All requests so far.
     pub(crate) fn received(&self) -> Vec<Received> {
         self.received.lock().expect("no test panics here").clone()
     }

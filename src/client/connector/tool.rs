@@ -39,7 +39,6 @@ pub(crate) struct VerifyArgs {
 const NEW_PRESET_TRIES: u32 = 40;
 const NEW_PRESET_PAUSE: Duration = Duration::from_millis(250);
 
-/// Options that are numbers.
 const NUMBERS: [&str; 2] = ["tolerance_seconds", "answer"];
 
 /// Parses an option into its name and value.

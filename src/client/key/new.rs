@@ -33,7 +33,6 @@ pub(super) struct NewArgs {
     output: MadeOutput,
 }
 
-/// Runs the verb.
 pub(super) fn run(args: NewArgs) -> Result<(), CliError> {
     let kind = match (args.test, args.read, args.operate) {
         (true, ..) => KeyKind::IngestTest,

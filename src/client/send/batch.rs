@@ -19,7 +19,6 @@ pub struct SendBatch {
     pub number: u64,
     /// One JSON object, or an array of them.
     pub body: Bytes,
-    /// Items in the body.
     pub items: u64,
     /// Bytes of the input that were read for this and all earlier batches.
     pub input_bytes: u64,
@@ -28,18 +27,15 @@ pub struct SendBatch {
 /// A result of reading the input.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Event {
-    /// A batch is complete.
     Batch(SendBatch),
     /// An item was skipped, because it exceeds the limit of a request.
     TooLarge {
         /// Its position in the input.
         at: Position,
-        /// Its length.
         bytes: u64,
     },
 }
 
-/// Limits of batches.
 #[derive(Debug, Clone, Copy)]
 pub struct BatchLimits {
     /// Maximum bytes of a body with several items; at most [`ITEM_BYTES_MAX`].

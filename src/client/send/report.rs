@@ -19,7 +19,6 @@ pub struct Report {
     pub dry_run: bool,
     /// Items in accepted batches.
     pub items: u64,
-    /// Accepted batches.
     pub batches: u64,
     /// Accepted batches that were duplicates, which the server did not process again.
     pub replayed: u64,
@@ -35,7 +34,6 @@ pub struct Report {
     pub rejected: u64,
     /// Bytes of the accepted batches' bodies.
     pub bytes: u64,
-    /// Duration of the run.
     pub seconds: f64,
 }
 

@@ -25,7 +25,6 @@ const ITEM_KEY: HeaderName = HeaderName::from_static("x-item-key");
 /// Maximum length of a prefix; the hash must fit into the 255 characters of an idempotency key.
 const PREFIX_LEN_MAX: usize = 190;
 
-/// Pauses between attempts.
 #[derive(Debug, Clone, Copy)]
 pub struct Pauses {
     /// Maximum first pause; each further one may be twice as long.
@@ -89,7 +88,6 @@ pub struct UploadOptions {
 /// The result of an accepted batch.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Accepted {
-    /// Its stream.
     pub stream: String,
     /// It was a duplicate, and was not processed again.
     pub replayed: bool,

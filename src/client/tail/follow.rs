@@ -29,14 +29,12 @@ const SILENCE_MAX: Duration = Duration::from_secs(750);
 /// Maximum rejected tickets in a row after a successful connection.
 const TICKETS_REFUSED_MAX: u32 = 3;
 
-/// Timeouts and pauses.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Timing {
     /// Maximum silence of a connection, until the interval of heartbeats is known.
     pub(super) silence_max: Duration,
     /// Maximum first pause before a reconnect; each further one may be twice as long.
     pub(super) first: Duration,
-    /// Maximum pause.
     pub(super) max: Duration,
     /// Maximum wait for a server that has never answered; `None`: no limit.
     pub(super) absent_max: Option<Duration>,
@@ -64,7 +62,6 @@ impl Timing {
 
 /// What to follow, how, and where to print it.
 pub(super) struct Follow<'a> {
-    /// The service.
     pub(super) service: &'a Client,
     /// The admin API, which issues a ticket before each connection; `None`: a read key is used.
     pub(super) tickets: Option<&'a Client>,

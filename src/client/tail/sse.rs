@@ -12,7 +12,6 @@ use memchr::memchr2;
 /// Maximum bytes of a line, and of the data of an event.
 pub const EVENT_BYTES_MAX: usize = 64 * 1024 * 1024;
 
-/// A dispatched event.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Event {
     /// `message` if the server sent no type.

@@ -35,12 +35,10 @@ pub enum JoinError {
         "a node with the name {name} is running already, on {address}; set another cluster.name here, or stop that node first"
     )]
     Taken {
-        /// The name.
         name: String,
         /// Where the other one listens.
         address: String,
     },
-    /// The database's.
     #[error("{0}")]
     Database(#[from] DatabaseError),
 }
@@ -48,13 +46,10 @@ pub enum JoinError {
 /// Why the name of a node is not given up.
 #[derive(Debug, Error)]
 pub enum RemoveError {
-    /// It lives.
     #[error("node {0} is running; stop it first")]
     Live(String),
-    /// There is none.
     #[error("there is no node {0} in the cluster; `headgate cluster status` lists the nodes")]
     Unknown(String),
-    /// The database's.
     #[error("{0}")]
     Database(#[from] DatabaseError),
 }

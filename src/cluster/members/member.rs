@@ -32,7 +32,6 @@ pub struct Said {
     pub catalog: u64,
     /// How far its copies are behind the log.
     pub delay: Duration,
-    /// Connected renderers.
     pub renderers: u64,
     /// Digest of the declared configuration.
     pub config: [u8; 16],

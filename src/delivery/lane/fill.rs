@@ -107,7 +107,6 @@ impl Lane {
         }
     }
 
-    /// Delivers the next page.
     async fn fill_page(&mut self, filling: Filling) -> Result<Step, StepError> {
         let limit = PageLimit {
             rows: u32::try_from(self.sink.batch.items_max.min(ROWS_MAX)).unwrap_or(u32::MAX),

@@ -34,9 +34,7 @@ pub enum DeriveError {
     /// There is no such item.
     #[error("there is no item {index}; the batch has {len}")]
     Index {
-        /// What was asked for.
         index: u32,
-        /// Number of items.
         len: u32,
     },
     /// More items than a selection may have.
@@ -44,9 +42,7 @@ pub enum DeriveError {
         "a selection of {count} items; the batch has {len}, a selection may have {max}: select in parts"
     )]
     TooMany {
-        /// What was asked for.
         count: usize,
-        /// Number of items.
         len: u32,
         /// How many there may be.
         max: usize,

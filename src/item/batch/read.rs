@@ -14,14 +14,11 @@ use base::order::{ItemPosition, Seq};
 /// Items `start .. start + count` of a batch.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Span {
-    /// The first item.
     pub start: u32,
-    /// How many.
     pub count: u32,
 }
 
 impl Span {
-    /// Everything.
     pub const ALL: Self = Self {
         start: 0,
         count: u32::MAX,

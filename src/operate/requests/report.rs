@@ -35,9 +35,7 @@ pub(super) fn outcome(status: Status) -> Outcome {
 /// A request with its status.
 #[derive(Debug, Clone)]
 pub struct Report {
-    /// Its log entry.
     pub row: LogRow,
-    /// Its status.
     pub status: Status,
     /// When the last sink had processed it; `None` unless every sink has.
     pub processed_at: Option<Unix>,

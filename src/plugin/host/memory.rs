@@ -9,7 +9,6 @@ use wasmtime::ResourceLimiter;
 pub(crate) struct Memory {
     used: usize,
     table_entries: usize,
-    /// Maximum bytes.
     pub(super) max: usize,
     /// A guest has requested more.
     pub(super) refused: bool,

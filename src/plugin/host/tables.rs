@@ -24,7 +24,6 @@ use settings::Sink;
 #[expect(unreachable_pub, reason = "the bindings re-export it")]
 pub struct GuestText(pub(super) String);
 
-/// Options of a table.
 #[expect(unreachable_pub, reason = "the bindings re-export it")]
 pub struct GuestTable {
     query: Query,

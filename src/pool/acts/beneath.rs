@@ -100,7 +100,6 @@ impl Acting<'_> {
         Ok(())
     }
 
-    /// The change is shown.
     fn pass_on(
         &mut self,
         stream: &Arc<str>,

@@ -30,7 +30,6 @@ pub struct NextEnd {
 }
 
 impl NextEnd {
-    /// Whether it is over.
     pub fn is_over(&self) -> bool {
         self.lived
             .is_some_and(|lived| Until::Lived(lived).is_over())

@@ -21,7 +21,6 @@ pub(super) enum Op {
 /// One write of a field.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Write {
-    /// Number of its act.
     pub(super) n: ChangeSeq,
     pub(super) op: Op,
     /// The value that was shown after it, as JSON; empty of a release.

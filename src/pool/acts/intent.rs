@@ -53,7 +53,6 @@ impl PutIntent {
         self.by.request_id
     }
 
-    /// That of its act.
     fn verb(&self) -> &'static str {
         match self.undoes {
             None => PUT,

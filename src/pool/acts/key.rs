@@ -119,7 +119,6 @@ impl KeyState {
         }
     }
 
-    /// What is shown now.
     pub(super) fn shown(&self) -> Option<&Form> {
         match &self.stored {
             Some((_, form)) => form.as_ref(),

@@ -34,10 +34,8 @@ pub struct Outcome {
     pub undo: Option<Undone>,
 }
 
-/// What an undo did.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 pub struct Undone {
-    /// The verb.
     pub undone: String,
     /// Keys that are shown otherwise now.
     pub changed: Vec<String>,
@@ -61,7 +59,6 @@ pub struct Acted {
 /// How far an act has come.
 #[derive(Debug)]
 pub enum ActProgress {
-    /// It is made.
     Done(Acted),
     /// It is a PUT or the undo of one, which is data: submit this, then say so with
     /// [`Pool::submitted`](crate::Pool::submitted). Somebody else may do the same.

@@ -28,7 +28,6 @@ pub struct OverrideNow {
     pub until: Option<Unix>,
 }
 
-/// A hold.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct HeldSince {
     /// Empty: the whole stream.
@@ -55,7 +54,6 @@ pub struct ItemActs {
 pub struct StreamActs {
     /// The hold of the whole stream.
     pub held: Option<HeldSince>,
-    /// Those of single keys.
     pub held_keys: Vec<HeldSince>,
     /// Keys of which a change of the source waits.
     pub waiting: u64,
@@ -63,7 +61,6 @@ pub struct StreamActs {
     pub overridden: Vec<(String, u64)>,
 }
 
-/// The same in numbers.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ActCounts {
     pub stream: Arc<str>,
@@ -73,9 +70,7 @@ pub struct ActCounts {
     pub held_keys: u64,
     /// Keys of which a change of the source waits.
     pub waiting: u64,
-    /// Items with overrides.
     pub overridden: u64,
-    /// Their overridden fields.
     pub fields: u64,
     /// The hold of the whole stream was made before this file was restored from a backup.
     pub restored: bool,
@@ -243,7 +238,6 @@ fn waiting(connection: &Connection, stream: &str) -> Result<u64, rusqlite::Error
         .query_row([stream], |row| column(row, 0))
 }
 
-/// A count.
 fn column(row: &Row<'_>, place: usize) -> Result<u64, rusqlite::Error> {
     Ok(row.get::<_, i64>(place)?.unsigned_abs())
 }

@@ -28,7 +28,6 @@ pub(super) const OFF: i64 = 1;
 /// It is as if it had not been made.
 pub(super) const UNDONE: i64 = 2;
 
-/// What an act changed.
 pub(super) struct Change {
     pub(super) n: ChangeSeq,
     pub(super) before: Value,
@@ -52,7 +51,6 @@ pub struct Record {
 }
 
 impl Acting<'_> {
-    /// Writes an act down.
     pub(super) fn record(
         &mut self,
         stream: &Arc<str>,

@@ -29,7 +29,6 @@ pub enum ActRefused {
         "{keys} keys of the stream would be held, {max} may be; hold the stream instead, or resume some first"
     )]
     TooManyHeld { keys: u64, max: u64 },
-    /// The whole stream.
     #[error("the stream has {items} items, one of at most {max} can be held; hold single keys")]
     TooLargeToHold { items: u64, max: u64 },
     /// By this operator, in this stream.

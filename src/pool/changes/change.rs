@@ -16,7 +16,6 @@ const CHANGE_BYTES: usize = 200;
 pub struct Change {
     /// Its number in the one sequence over all streams.
     pub seq: ChangeSeq,
-    /// The item's key.
     pub key: Box<str>,
     /// Whether the item is gone.
     pub removed: bool,
@@ -75,7 +74,6 @@ impl Change {
         }
     }
 
-    /// An item is gone.
     pub fn removed(seq: ChangeSeq, key: &str) -> Self {
         let mut json = String::with_capacity(key.len() + 2);
         item::string_into(key, &mut json);

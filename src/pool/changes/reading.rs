@@ -13,7 +13,6 @@ pub enum Recent {
     /// These, oldest first.
     Changes {
         changes: Vec<Arc<Change>>,
-        /// There are no more.
         is_all: bool,
     },
     /// The reader is at the newest change of the stream.

@@ -71,7 +71,6 @@ impl PastKind {
 /// Where a value stands among those of its item.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PastPlace {
-    /// Number of the change.
     pub seq: ChangeSeq,
     accepted: i64,
     position: i64,

@@ -105,7 +105,6 @@ impl<'a> Fields<'a> {
         gone
     }
 
-    /// The fields as JSON.
     pub(crate) fn json(&self) -> Cow<'a, str> {
         let each = match self {
             Self::Whole(json) => return Cow::Borrowed(json),

@@ -13,10 +13,8 @@ use uuid::Uuid;
 use super::{AccessTables, count, digest};
 use crate::DatabaseError;
 
-/// A session that begins.
 #[derive(Debug, Clone)]
 pub struct NewSession {
-    /// Digest of its secret.
     pub sha256: [u8; 32],
     pub id: Uuid,
     /// Digest of the token of the sign-in.

@@ -10,7 +10,6 @@ use sqlx::Row as _;
 use super::{AccessTables, count, digest};
 use crate::DatabaseError;
 
-/// What a ticket permits.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TicketRow {
     /// Of its read key, or of the admin token that it was made with.

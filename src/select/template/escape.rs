@@ -9,12 +9,10 @@ use item::quote_into;
 
 use super::fill::Rejection;
 
-/// An escape.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(super) enum Escape {
     /// In one line: breaks become spaces.
     Text,
-    /// A JSON value.
     Json,
     /// Within the quotes of a JSON text.
     JsonText,

@@ -13,7 +13,6 @@ const CHARACTERS_MAX: u32 = 10_000;
 /// Changes of a name after which it is still thought to be meant.
 const DISTANCE_MAX: usize = 2;
 
-/// A filter.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(super) enum Filter {
     /// The text if there is none.

@@ -20,7 +20,6 @@ pub enum TemplatePlace {
     Plain,
     /// The payload of a message.
     Payload,
-    /// A URL.
     Url,
     /// The value of a header.
     Header,

@@ -29,7 +29,6 @@ enum State<'a> {
     /// No line: the connector is defined in the configuration and has no preset, its first request is not on this page of
     /// the log, the log cannot be read now, or another part of the page says what to do.
     Unknown,
-    /// No request has arrived.
     Waiting,
     /// All requests were rejected; this is the newest.
     Refused(&'a Report),

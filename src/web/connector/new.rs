@@ -99,7 +99,6 @@ fn read_stream(typed: &mut Typed, connector: &str) -> FirstStream {
     }
 }
 
-/// Reads the form.
 fn read(typed: &mut Typed) -> SetUp {
     let name = typed.text(NAME.name);
     SetUp {

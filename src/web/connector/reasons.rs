@@ -19,7 +19,6 @@ use operate::requests::{Report, Status};
 const ENTRIES: u32 = 200;
 /// Maximum age of an entry.
 const AGE: Duration = Duration::from_hours(24);
-/// Maximum groups.
 const REASONS_MAX: usize = 8;
 /// Maximum characters of a reason.
 const REASON_CHARS_MAX: usize = 200;

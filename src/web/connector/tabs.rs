@@ -32,7 +32,6 @@ impl Tab {
     }
 }
 
-/// Links to the tabs.
 pub(super) fn links(connector: &Connector, shown: Tab) -> Markup {
     let path = paths::connector(&connector.name);
     let tabs = [

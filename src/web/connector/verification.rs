@@ -110,7 +110,6 @@ fn option(typed: &Typed, option: &'static PresetOption) -> Markup {
     typed.input(field, 256, option.required)
 }
 
-/// Reads the secret.
 pub(super) fn read_secret(typed: &Typed) -> Secret {
     Secret::new(typed.text("secret"))
 }

@@ -11,7 +11,6 @@ use base::text::shell_quoted as quoted;
 /// Maximum depth of an example.
 const DEPTH_MAX: usize = 6;
 
-/// The command.
 pub(super) fn curl(document: &Value, operation: &Operation<'_>, base: &str) -> String {
     let mut call = "curl".to_owned();
     if operation.method != "get" {

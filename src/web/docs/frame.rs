@@ -19,7 +19,6 @@ pub(super) struct Frame<'a> {
     /// Its path, which is marked in the navigation.
     pub(super) path: &'a str,
     pub(super) title: &'a str,
-    /// The search text.
     pub(super) query: &'a str,
     /// The list of contents, next to the content.
     pub(super) contents: Markup,
@@ -27,7 +26,6 @@ pub(super) struct Frame<'a> {
 }
 
 impl Frame<'_> {
-    /// Answers with the page.
     pub(super) fn send(&self, res: &mut Response) {
         let page = self.markup().into_string();
         send(res, "text/html; charset=utf-8", page.into_bytes().into());
@@ -72,7 +70,6 @@ impl Frame<'_> {
     }
 }
 
-/// Answers with public content.
 pub(super) fn send(res: &mut Response, content_type: &'static str, body: ResBody) {
     res.status_code(StatusCode::OK);
     for (name, value) in [

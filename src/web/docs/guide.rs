@@ -28,7 +28,6 @@ fn contents(shown: Option<&GuidePage>) -> Markup {
     }
 }
 
-/// The list of pages.
 fn list() -> Markup {
     html! {
         h1 { "Documentation" }

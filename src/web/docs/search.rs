@@ -14,7 +14,6 @@ const WORDS_MAX: usize = 10;
 const BEFORE: usize = 60;
 const AFTER: usize = 140;
 
-/// A search result.
 struct Hit {
     address: String,
     title: String,
@@ -57,7 +56,6 @@ fn words(query: &str) -> Vec<String> {
     words.take(WORDS_MAX).collect()
 }
 
-/// All sections and operations.
 fn places<'a>(pages: &'a [GuidePage], document: &'a Value) -> impl Iterator<Item = Hit> + 'a {
     let sections = pages.iter().flat_map(|page| {
         page.sections.iter().map(|section| Hit {

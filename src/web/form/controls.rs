@@ -23,14 +23,12 @@ const LINES_CHARS_MAX: usize = 32_768;
 pub(crate) struct Field<'a> {
     /// The name in the form that is sent, and the id.
     pub(crate) name: &'static str,
-    /// The label.
     pub(crate) label: &'a str,
     /// The hint; empty: none.
     pub(crate) hint: &'a str,
 }
 
 impl Typed {
-    /// A line of text.
     pub(crate) fn input(&self, field: Field<'_>, chars_max: usize, required: bool) -> Markup {
         self.around(field, html! {
             input id=(field.name) name=(field.name) type="text" value=(self.shown(field.name)) maxlength=(chars_max)
@@ -44,7 +42,6 @@ impl Typed {
         self.any_secret_input(field, true)
     }
 
-    /// An optional secret.
     pub(crate) fn secret_field(&self, field: Field<'_>) -> Markup {
         self.any_secret_input(field, false)
     }
@@ -92,7 +89,6 @@ impl Typed {
         })
     }
 
-    /// A choice of words.
     pub(crate) fn select(&self, field: Field<'_>, words: &[(&str, &str)]) -> Markup {
         let chosen = self.raw(field.name);
         self.around(field, html! {
@@ -152,7 +148,6 @@ impl Typed {
         }
     }
 
-    /// A checkbox.
     pub(crate) fn tick(&self, field: Field<'_>) -> Markup {
         html! {
             div.field {

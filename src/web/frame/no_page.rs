@@ -57,7 +57,6 @@ impl Writer for NoPage {
 }
 
 impl NoPage {
-    /// Writes the response.
     pub(in super::super) fn answer(self, req: &Request, res: &mut Response) {
         match self {
             Self::NotFound(hint) => notice(res, StatusCode::NOT_FOUND, "Not found", hint),

@@ -185,7 +185,6 @@ fn placeholders(verify: &Verification, options: &[&str]) -> Result<(), (&'static
     Ok(())
 }
 
-/// What each algorithm needs.
 fn of_algorithm(verify: &Verification) -> Result<(), (&'static str, String)> {
     let err = |field, message: &str| Err((field, message.to_owned()));
     match verify.algorithm {

@@ -213,7 +213,6 @@ pub(super) fn scalar_text(node: &Node) -> Result<String, FormatError> {
     }
 }
 
-/// A value as JSON.
 pub(super) fn json(node: &Node) -> Result<Value, FormatError> {
     Ok(match &node.data {
         Data::Text(text) => text.as_str().into(),

@@ -17,7 +17,6 @@ pub enum Algorithm {
     RsaPss,
     /// A digest over a message that holds the secret.
     Hash(Digest),
-    /// A JSON Web Token.
     Jwt(JwtAlgorithm),
     /// The secret itself.
     Token,
@@ -31,7 +30,6 @@ pub enum Algorithm {
     Pubsub,
 }
 
-/// A hash function.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Digest {
     Sha1,

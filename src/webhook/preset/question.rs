@@ -18,7 +18,6 @@ pub struct Handshake {
     pub(crate) answer: HandshakeAnswer,
     /// SNS' word that a subscription begins or ends, signed in a layout of its own.
     pub(crate) subscription: bool,
-    /// One that is tried.
     pub(crate) sample: Option<HandshakeSample>,
 }
 
@@ -51,7 +50,6 @@ pub(crate) enum AnswerBody {
 }
 
 impl HandshakeAnswer {
-    /// The templates in it.
     pub(crate) fn templates(&self) -> Vec<Template> {
         let mut all: Vec<Template> = (self.headers.iter())
             .map(|(_, template)| template.clone())

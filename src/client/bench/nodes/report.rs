@@ -18,32 +18,25 @@ use crate::output::{Table, shown};
 /// How long the disk is measured.
 const DISK_TIME: Duration = Duration::from_secs(1);
 
-/// The result.
 #[derive(Debug, Serialize)]
 pub struct NodesReport {
     /// Version of the program, and so of all nodes.
     version: &'static str,
-    /// Cores of this machine.
     cores: usize,
-    /// Concurrent requests.
     connections: usize,
     /// About the bytes of an item.
     body_bytes: usize,
-    /// Items of a request.
     items_per_request: usize,
     /// How long each load lasted.
     seconds: f64,
     /// The directory with the data directories.
     folder: PathBuf,
-    /// Its disk.
     disk: Option<Disk>,
     /// What a 202 of the cluster survives: `standby` or `local`; `None`: there was no cluster.
     durability: Option<&'static str>,
     /// One daemon with the embedded engine.
     pub embedded: Option<MeasuredNodes>,
-    /// Nodes over the database.
     pub cluster: Option<MeasuredNodes>,
-    /// What limits the figures.
     notes: Vec<String>,
 }
 

@@ -64,7 +64,6 @@ fn initial(depot: &Depot, connector: &Connector, signs: Option<&Preset>) -> Type
     Typed::new(depot, "name", &values)
 }
 
-/// Reads the form.
 fn read(typed: &mut Typed, connector: &Connector, signs: Option<&Preset>) -> catalog::NewKey {
     let test = match signs {
         None => typed.choice("mode", &[("live", false), ("test", true)]) == Some(true),

@@ -121,7 +121,6 @@ fn item_key_hint(preset: &Preset) -> String {
     }
 }
 
-/// Reads the form.
 fn read(typed: &mut Typed, preset: &Preset) -> SetUp {
     let name = typed.text(NAME.name);
     let mut known = Map::new();

@@ -24,7 +24,6 @@ const CHUNK: u32 = 500;
 /// Maximum bytes of items per read.
 const BYTES_MAX: usize = 4 << 20;
 
-/// A page of items.
 pub(in super::super) struct ItemPage {
     pub(super) items: Vec<Item>,
     /// The start of the next page, if there may be one.
