@@ -98,7 +98,8 @@ impl Budget {
         }
     }
 
-    /// The same for somebody whom nobody vouches for yet: those leave half of the room to others.
+    /// The same for somebody whom nobody vouches for yet: those leave half of the room to others, so that requests
+    /// without a valid key cannot stop those with one.
     pub fn portion_of_unauthenticated(
         self: &Arc<Self>,
         share: &Arc<Share>,

@@ -30,7 +30,7 @@ const CHECKED_LEN: usize = PREFIX_LEN + 1 + SECRET_LEN;
 /// The length of a key of our own form, in bytes.
 pub const KEY_LEN: usize = CHECKED_LEN + CHECKSUM_LEN;
 
-/// The most characters shown of a key that is not of our own form.
+/// The most characters shown of a key that is not of our own form, because nobody knows which part of it is secret.
 const FOREIGN_SHOWN_MAX: usize = 8;
 
 /// What a key is for; each kind has its own beginning.
@@ -193,7 +193,8 @@ pub enum KeyFormError {
     Checksum,
 }
 
-/// Makes a new key of our own form from the operating system's randomness.
+/// Makes a new key of our own form from the operating system's randomness. The checksum lets a typo be found before a
+/// server is asked.
 ///
 /// Fails only where the operating system has no randomness to give.
 pub fn generate(kind: KeyKind) -> Result<KeyText, getrandom::Error> {

@@ -9,7 +9,8 @@ use std::time::Duration;
 
 use crate::clock::{millis, since_boot};
 
-/// A node begins no call of a sink when the database has not answered for so long.
+/// A node begins no call of a sink when the database has not answered for so long, so that a call has time to end
+/// before the lease does.
 const CALLS_BEGIN_WITHIN: Duration = Duration::from_secs(4);
 /// Calls have ended by then: another node may take the sinks over.
 pub const LASTS: Duration = Duration::from_secs(6);

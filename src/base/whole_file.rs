@@ -9,7 +9,8 @@ use std::io::{self, Write as _};
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::Path;
 
-/// Writes a file with these permission bits (less the process's umask), and has the disk keep it and its name.
+/// Writes a file with these permission bits (less the process's umask), and has the disk keep it and its name. The
+/// folder is flushed too, because the new name is in it.
 ///
 /// # Errors
 /// The system's. The file is the one before then, and nothing is left beside it.

@@ -17,11 +17,14 @@ use crate::follower::KeepPlaces;
 
 /// How often is looked.
 const EVERY: Duration = Duration::from_mins(1);
-/// Bytes of entries that are always left without a new base.
+/// Bytes of entries that are always left without a new base, because a base of small files would be made again and
+/// again.
 const ENTRIES_BYTES_MIN: u64 = 64 << 20;
-/// The entries of a generation go when a base is behind them.
+/// The entries of a generation go when a base is behind them. A quiet cluster gets one too, so that they do not stay
+/// for ever.
 const BASE_AFTER: Duration = Duration::from_hours(6);
-/// The catalog may be changed while the files are copied.
+/// The catalog may be changed while the files are copied, and then the copies are of no one entry, so they are made
+/// again.
 const TIMES_MAX: u32 = 5;
 
 pub struct Bases {

@@ -37,7 +37,8 @@ pub(crate) struct Pace {
     pub(crate) asks: Duration,
     /// From one renewal to the next.
     pub(crate) renews: Duration,
-    /// An owner is replaced whose beat was the same for so long.
+    /// An owner is replaced whose beat was the same for so long. As long as its lease lasts: it has ended its calls
+    /// by then.
     pub(crate) silence: Duration,
     /// A node lets go of the sinks that had no answer for so long.
     pub(crate) lasts: Duration,
@@ -88,7 +89,8 @@ impl Candidate {
         Self { allowed, ..self }
     }
 
-    /// It gives the sinks to another node when this says so.
+    /// It gives the sinks to another node when this says so. The lanes end first, so that no call of this node is
+    /// under way when the other one begins.
     pub fn giving(self, hand_over: HandOver) -> Self {
         Self { hand_over, ..self }
     }

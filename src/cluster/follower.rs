@@ -13,13 +13,14 @@ use replica::{LogEntry, LogError, LogPlace, SharedLog};
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
-/// Questions of a node that has all there is.
+/// Questions of a node that has all there is. Without hints, a change of another node is late by this much.
 const EVERY: Duration = Duration::from_millis(25);
 /// While there is something in each answer.
 const EVERY_UNDER_LOAD: Duration = Duration::from_millis(5);
 /// After a failure.
 const AGAIN_AFTER: Duration = Duration::from_millis(250);
-/// Between notes in the files of where they are.
+/// Between notes in the files of where they are, because an entry that does not concern a file moves its place in
+/// memory only.
 const PLACES_EVERY: Duration = Duration::from_secs(1);
 
 /// Applies an entry to both files, which follows on a place: to the catalog first. Blocks.

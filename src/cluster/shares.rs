@@ -14,9 +14,11 @@ use std::time::Duration;
 use base::node_share::NodeShare;
 use uuid::Uuid;
 
-/// A node keeps so many parts in a hundred, divided by the number of nodes, of what it is not asked for.
+/// A node keeps so many parts in a hundred, divided by the number of nodes, of what it is not asked for, so that its
+/// first requests are not refused before it has published a part.
 const IDLE_PERCENT: u32 = 4;
-/// So long a node that is new, or was away, uses almost nothing: by then all others know of it.
+/// So long a node that is new, or was away, uses almost nothing: by then all others know of it. Otherwise the parts
+/// in use would be more than the rate meanwhile.
 const NEW_FOR: Duration = Duration::from_secs(4);
 
 /// What a node was asked for.

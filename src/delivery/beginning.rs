@@ -81,8 +81,9 @@ impl Delivery {
         Ok(stood)
     }
 
-    /// Stores where a sink begins that was just made on this node and runs on another one: with the next request of any node.
-    /// One that begins with the journal or with the data pool gets those requests in any case. Blocks.
+    /// Stores where a sink begins that was just made on this node and runs on another one: with the next request of
+    /// any node. One that begins with the journal or with the data pool gets those requests in any case. Otherwise
+    /// requests that are accepted before that node makes the lane would pass the sink. Blocks.
     ///
     /// # Errors
     /// The pool cannot be written.

@@ -11,7 +11,7 @@ use std::sync::Arc;
 use super::{Delivery, LaneStatus, ReadError};
 use pool::{LaterChanges, PoolError, ResendLimits, Selection};
 
-/// Dead letters that are checked in one call that can resend none.
+/// Dead letters that are checked in one call that can resend none, so that no call reads all of them.
 const CHUNK: u32 = 1_000;
 
 /// Number of commands so far.
@@ -41,7 +41,8 @@ impl Delivery {
 
     /// Resends some dead letters of a selection, up to the id `newest`; returns their number. 0: there are no more.
     /// With `overwrite`, it also resends items that a later request has changed. `None`: the data pool is too far
-    /// behind to tell which items these are.
+    /// behind to tell which items these are. A letter keeps its place in the order of acceptance, so without
+    /// `overwrite` a sink would receive an old value after a newer one.
     ///
     /// # Errors
     /// The files cannot be read or written; nothing happened.

@@ -43,7 +43,8 @@ impl Known {
         Some(facts.clone())
     }
 
-    /// Whether a sink may write the data pool; `None`: its component was not inspected, or cannot be used.
+    /// Whether a sink may write the data pool; `None`: its component was not inspected, or cannot be used. It reads
+    /// the results of inspections only, because a new component has to be compiled.
     pub(super) fn may_write_pool(&self, sink: &settings::Sink) -> Option<bool> {
         let certain = settings::routing_gaps::writes_pool(sink);
         certain.or_else(|| {
@@ -59,7 +60,8 @@ fn look(plugin: &str) -> Look {
 }
 
 impl Delivery {
-    /// The built-in plugins and those of a directory, with the results of earlier inspections. Blocks.
+    /// The built-in plugins and those of a directory, with the results of earlier inspections. Nothing is inspected
+    /// here, because that compiles new components. Blocks.
     pub fn installed(&self, plugins_dir: &Path) -> Vec<InstalledPlugin> {
         let built_in = BUILT_IN_PLUGINS.iter().map(|name| InstalledPlugin {
             name: (*name).to_owned(),

@@ -15,7 +15,7 @@ use journal::Pin;
 
 /// Retries per read.
 const CHUNK: u32 = 100;
-/// Maximum number of operations in retries that are read.
+/// Maximum number of operations in retries that are read, because the caller holds their keys in memory.
 const OPERATIONS_MAX: usize = 100_000;
 
 /// How far the data pool is behind.
@@ -25,7 +25,8 @@ pub struct Unsettled {
     pub settled: Seq,
     /// Keys of operations in retries, each with its last entry.
     pub retried: HashMap<String, Seq>,
-    /// Entries above `settled` stay in memory.
+    /// Entries above `settled` stay in memory, so that [`keys`](Self::keys) finds all of them however long the caller
+    /// takes.
     pin: Pin,
 }
 
@@ -111,7 +112,8 @@ impl Delivery {
         cursors.min().unwrap_or_default()
     }
 
-    /// Sinks that write the data pool, and sinks of which this is not known yet.
+    /// Sinks that write the data pool, and sinks of which this is not known yet: those may turn out to be writers,
+    /// and an operation of theirs must not be missed.
     fn pool_writers(&self) -> Vec<Arc<LaneStatus>> {
         let mut lanes = self.shown();
         lanes.retain(|lane| lane.reach().1 != Some(false));

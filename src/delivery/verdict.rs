@@ -118,7 +118,8 @@ pub(super) fn schedule_retry(
             .push(retry(batch, attempts, now + pause, &reason));
         return;
     }
-    // The halves have one attempt each before they are halved again. Who rejects means all of it.
+    // The halves have one attempt each before they are halved again. Who rejects means all of it. Halving finds the
+    // item that the sink cannot take, so that the others are not lost with it.
     let halves = if attempts_max > 0 {
         batch.halves()
     } else {
@@ -146,7 +147,8 @@ pub(super) fn pause(retry: &RetrySettings, attempts: u32) -> Duration {
     backoff::pause(*retry.first_ms, *retry.max_ms, attempts)
 }
 
-/// Schedules another attempt, without counting this one for the batch.
+/// Schedules another attempt, without counting this one for the batch, because the sink is paused and the batch is
+/// not the cause.
 pub(super) fn defer(
     sink: &Sink,
     batch: &Batch,

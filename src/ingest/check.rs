@@ -51,7 +51,7 @@ impl Ingest {
         Ok(Known::new(head, caller, started))
     }
 
-    /// Everything that can be known before the body is read.
+    /// Everything that can be known before the body is read, so that a request that is refused costs no upload.
     pub(super) fn check(&self, known: &Known<'_>) -> Result<Named, AcceptError> {
         let head = &known.head;
         self.check_caller(known)?;

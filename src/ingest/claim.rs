@@ -79,7 +79,8 @@ impl Scope<'_> {
     }
 }
 
-/// What tells a delivery from others: its id or idempotency key, and what was signed.
+/// What tells a delivery from others: its id or idempotency key, and what was signed. Both are claimed, because a
+/// captured delivery can be sent again under another id that is not signed.
 fn known_by<'a>(log: &'a LogEntry, repeats: &'a Repeats) -> [Option<&'a str>; 2] {
     [
         repeats.id.as_deref().or(log.idempotency_key.as_deref()),

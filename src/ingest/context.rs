@@ -29,7 +29,7 @@ pub(super) struct Context<'a> {
 }
 
 impl Known<'_> {
-    /// Whether the tool does so; some take any 4xx for the end.
+    /// Whether the tool does so; some take any 4xx for the end, so these are answered 503 instead.
     pub(super) fn tries_again_after_429(&self) -> bool {
         let preset = self.context().tool();
         preset.is_none_or(|preset| preset.retries_4xx)

@@ -13,7 +13,8 @@ pub use item::flatten::Detail;
 /// Why a request was not accepted.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum AcceptError {
-    /// Key missing, malformed, unknown, expired or revoked: one answer for all.
+    /// Key missing, malformed, unknown, expired or revoked: one answer for all, so that nobody learns which keys
+    /// exist.
     #[error(
         "the ingest key is missing, unknown, expired or revoked; send a valid key in the header `Authorization: Bearer ik_…`"
     )]

@@ -28,8 +28,9 @@ impl Gate {
         self.database_away.swap(away, Ordering::Relaxed)
     }
 
-    /// The copies of this node are far behind what other nodes wrote, or are not any more: the node takes requests, and
-    /// shows an old state. Returns whether they were behind.
+    /// The copies of this node are far behind what other nodes wrote, or are not any more: the node takes requests,
+    /// and shows an old state. Returns whether they were behind. The gate stays open, because requests are stored in
+    /// the database and not in the copies.
     pub fn set_copy_behind(&self, behind: bool) -> bool {
         self.copy_behind.swap(behind, Ordering::Relaxed)
     }

@@ -13,11 +13,12 @@ use crate::repeated::repeated;
 use journal::log::Endpoint;
 
 thread_local! {
-    /// What was made of the headers of the last request.
+    /// What was made of the headers of the last request: a program sends the same ones each time, so its requests
+    /// share the lines.
     static LINES: Cell<Option<Arc<str>>> = const { Cell::new(None) };
 }
 
-/// Bytes of all lines together.
+/// Bytes of all lines together, because each entry of the log has them.
 const BYTES_MAX: usize = 512;
 /// Bytes of a value, and of a name.
 const VALUE_BYTES_MAX: usize = 120;
@@ -58,7 +59,7 @@ const SECRET_NAMES: [&str; 12] = [
     "sig-",
     "token",
 ];
-/// How secrets begin, or look.
+/// How secrets begin, or look. A secret may be in a header whose name says nothing, so values are searched too.
 const SECRET_VALUES: [&str; 5] = ["ik_", "rk_", "whsec_", "bearer ", "basic "];
 
 /// A line for each header worth knowing, `name: value`, or `name` where the value is not kept; none if there is no

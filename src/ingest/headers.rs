@@ -17,12 +17,13 @@ const ITEM_KEY_BYTES_MAX: usize = 1_024;
 const IDEMPOTENCY_KEY_BYTES_MAX: usize = 255;
 
 thread_local! {
-    /// The field that the last request named.
+    /// The field that the last request named, because a program names the same one each time.
     static FIELD: Cell<Option<Arc<str>>> = const { Cell::new(None) };
 }
 
-/// The secret of `Authorization: Bearer <secret>`, or of `Basic`: its password, or the name where there is no password.
-/// The scheme may be in any case (RFC 9110).
+/// The secret of `Authorization: Bearer <secret>`, or of `Basic`: its password, or the name where there is no
+/// password. The scheme may be in any case (RFC 9110). Tools that can send nothing but a user and a password use
+/// that.
 pub fn secret(authorization: Option<&[u8]>) -> Option<Cow<'_, str>> {
     let text = std::str::from_utf8(authorization?).ok()?;
     let (scheme, secret) = text.trim().split_once(' ')?;
@@ -71,8 +72,8 @@ pub(super) fn field(name: &str) -> Arc<str> {
     repeated(&FIELD, |last| last == name, || name.into())
 }
 
-/// `Idempotency-Key`: any value of 1 to 255 bytes, without the blanks around it. Two values give the same text only if
-/// they have the same bytes.
+/// `Idempotency-Key`: any value of 1 to 255 bytes, without the blanks around it. Two values give the same text only
+/// if they have the same bytes. Its caller chooses it freely, so no character is refused.
 pub fn idempotency_key(value: Option<&[u8]>) -> Result<Option<Arc<str>>, AcceptError> {
     let Some(value) = value.map(<[u8]>::trim_ascii) else {
         return Ok(None);

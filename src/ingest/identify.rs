@@ -243,7 +243,7 @@ fn stored<'a>(fields: &'a str, tool: Option<&Preset>) -> Cow<'a, str> {
     kept.into()
 }
 
-/// An id as an item's key.
+/// An id as an item's key. It is digested where the place of an item would not fit behind it.
 fn shortened(id: &str) -> String {
     match id.len() > super::flatten::ITEM_KEY_BYTES_MAX - "-4294967295".len() {
         true => digest(id.as_bytes()),

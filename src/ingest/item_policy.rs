@@ -17,7 +17,7 @@ pub(super) struct ItemPolicy<'a> {
     /// The field with the version.
     version: Option<Cow<'a, str>>,
     event: Option<&'a str>,
-    /// The tool, unless its connector says what a removal is.
+    /// The tool, unless its connector says what a removal is, because the user's word replaces the preset's.
     removing: Option<&'a Preset>,
     /// Whether the tool's preset says that the event is a removal.
     event_removes: bool,
@@ -105,7 +105,8 @@ impl<'a> ItemPolicy<'a> {
         }
     }
 
-    /// The version of an item, and what was sent if it is not written so.
+    /// The version of an item, and what was sent if it is not written so. A sink or a log shows the version as its
+    /// source wrote it.
     fn version_of(&self, position: usize, fields: &str, versions: &mut Versions) -> ItemMeta {
         versions.sent.clear();
         let field = self.version.as_deref().unwrap_or_default();

@@ -21,7 +21,8 @@ use pool::{PoolError, Size};
 /// What waits for room is to ask again after so long.
 const RETRY_AFTER_SECONDS: u64 = 30;
 
-/// So long a start looks through what is not settled, and so much of it at once.
+/// So long a start looks through what is not settled, and so much of it at once, because no request is answered
+/// meanwhile.
 const COUNT_TIME: Duration = Duration::from_secs(10);
 const COUNT_ITEMS: usize = 10_000;
 const COUNT_BYTES: usize = 8 << 20;
@@ -163,7 +164,8 @@ impl Ingest {
         }
     }
 
-    /// Whether there is room for the items in their stream, with what is not settled there; their place if so.
+    /// Whether there is room for the items in their stream, with what is not settled there; their place if so. The
+    /// data pool alone would let requests pass that come while its sink is behind.
     async fn check_size(
         &self,
         known: &Known<'_>,
@@ -211,7 +213,9 @@ impl Ingest {
         })
     }
 
-    /// The limit that leaves no room for the items: of what, how much, and the setting that says so. None: there is room.
+    /// The limit that leaves no room for the items: of what, how much, and the setting that says so. None: there is
+    /// room. The pool is asked for the keys only near a limit, because a stream that is far from it must cost
+    /// nothing.
     async fn limit_reached(
         &self,
         key: &IngestKey,

@@ -18,7 +18,8 @@ use item::{Action, ItemMeta, Items, ItemsWriter};
 use journal::log::{Client, Endpoint};
 use journal::{Claim, JournalError, LogEntry, Outcome};
 
-/// Stands in the log in place of a connector for what operators remove: no connector has this name.
+/// Stands in the log in place of a connector for what operators remove: no connector has this name, because the
+/// catalog refuses it.
 const OPERATOR: &str = "operator";
 /// The connector of what the daemon itself submits.
 pub(super) const BUILT_IN: &str = "headgate";
@@ -26,7 +27,7 @@ pub(super) const BUILT_IN: &str = "headgate";
 /// The data of an act of an operator.
 #[derive(Debug, Clone, Copy)]
 pub struct OperatorData<'a> {
-    /// The same in each submission of it.
+    /// The same in each submission of it: a submission that is repeated after a crash stores nothing more.
     pub id: Uuid,
     pub stream: &'a str,
     pub key: &'a str,

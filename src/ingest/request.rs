@@ -118,7 +118,7 @@ pub enum BodyError {
     NoRoom,
     /// Too many bytes of the same key's are.
     NoRoomForKey,
-    /// The rest had not come when others needed its room.
+    /// The rest had not come when others needed its room, because a slow upload must not hold the memory of all.
     GaveWay,
 }
 

@@ -115,8 +115,9 @@ impl Ingest {
         stream.is_some_and(|stream| stream.on_update == OnUpdate::Merge)
     }
 
-    /// Makes durable what passed every check: the items, and whether updates in their stream are merged. Repeats have either
-    /// of the claims in common. Where other nodes can revoke the key, it is looked at again before anything is stored.
+    /// Makes durable what passed every check: the items, and whether updates in their stream are merged. Repeats have
+    /// either of the claims in common. Where other nodes can revoke the key, it is looked at again before anything is
+    /// stored, because this node may not know of the revocation yet.
     pub(super) async fn submit(
         &self,
         mut log: LogEntry,

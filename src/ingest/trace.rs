@@ -28,7 +28,8 @@ impl Ingest {
         self.tracer.end(span);
     }
 
-    /// From here on deliveries find the trace of a request.
+    /// From here on deliveries find the trace of a request. It is kept before the journal has the request, because a
+    /// lane may be faster than the answer.
     pub(super) fn follow(&self, known: &Known<'_>) -> Option<Open> {
         let span = known.span("commit")?;
         if let Some(trace) = known.head.trace {

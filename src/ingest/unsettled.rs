@@ -20,7 +20,7 @@ pub type SettledThrough = Box<dyn Fn(&str) -> Option<Seq> + Send + Sync>;
 /// Requests of a stream whose items are held; of older ones only the keys are.
 const HELD_MAX: usize = 4_096;
 const HELD_BYTES_MAX: u64 = 8 << 20;
-/// Operations of which the keys are held together, about.
+/// Operations of which the keys are held together, about, because a key that comes often is held once among them.
 const TOGETHER: usize = 1_024;
 
 /// What is not settled yet, by stream.
@@ -102,7 +102,8 @@ where
     }
 }
 
-/// More requests than wait for the journal at once.
+/// More requests than wait for the journal at once, so an entry that was stored for a caller who has gone has a
+/// number below it.
 const WAITING_MAX: u64 = 1 << 16;
 
 impl Unsettled {

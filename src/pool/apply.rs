@@ -82,8 +82,9 @@ impl Target<'_> {
         self.on_update.get(stream).copied().unwrap_or_default()
     }
 
-    /// The last of the operations of a key, if all that it needs to know is the place of what is there: of updates without
-    /// a version the last one counts, and what was reached stays.
+    /// The last of the operations of a key, if all that it needs to know is the place of what is there: of updates
+    /// without a version the last one counts, and what was reached stays. Such a key costs one statement instead of a
+    /// read and a write.
     fn needs_no_look<'r, 'a>(&self, same: &'r [Row<'a>]) -> Option<&'r Row<'a>> {
         let first = same.first()?;
         let of_stream = self.on_update(first.stream);

@@ -66,7 +66,7 @@ const CUT: &str = "DELETE FROM change_log WHERE stream = ?1 AND seq < ?2";
 const KEYS_MAX: u64 = 256;
 /// Keys that the log of a stream with few items holds.
 const KEPT_MIN: u64 = 50_000;
-/// After so many keys it is looked whether there are too many.
+/// After so many keys it is looked whether there are too many, so that most transactions delete nothing.
 const CUT_EVERY: u64 = 1_024;
 
 /// The step from formats with indexes by number.
@@ -105,6 +105,7 @@ impl Appending {
     pub(super) fn note(&mut self, key: &str, seq: ChangeSeq, is_visible: bool) {
         let is_full = self.last.count >= KEYS_MAX;
         let is_other = self.last.count > 0 && self.last.is_visible != is_visible;
+        // A row ends between two numbers only, because its own number says how far it covers.
         if (is_full || is_other) && seq > self.last.seq {
             self.full.push(std::mem::take(&mut self.last));
         }

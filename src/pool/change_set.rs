@@ -53,7 +53,8 @@ impl<'a> ChangeSet<'a> {
         self.seq + 1
     }
 
-    /// The change of a key with the number [`next`](Self::next) was made; it is sent to renderers.
+    /// The change of a key with the number [`next`](Self::next) was made; it is sent to renderers. `change` is called
+    /// only if someone listens to the stream, because it copies the fields.
     pub(super) fn publish(
         &mut self,
         stream: &Arc<str>,

@@ -70,13 +70,14 @@ pub fn make(path: &Path) -> Result<(), PoolError> {
     schema::open_writer(path).map(drop)
 }
 
-/// Makes the tables that are made when they are first needed.
+/// Makes the tables that are made when they are first needed, because a repair salvages only into tables that exist.
 pub fn make_later(connection: &Connection) -> Result<(), rusqlite::Error> {
     connection.execute_batch(acts::INTENTS)
 }
 
-/// Makes what was salvaged of a damaged pool a pool of its own. What its views
-/// show is learned from the items, unless `views_are_whole`. With `again`, sinks that write the pool look back ([`super::Pool::look_back`]).
+/// Makes what was salvaged of a damaged pool a pool of its own. What its views show is learned from the items, unless
+/// `views_are_whole`. With `again`, sinks that write the pool look back ([`super::Pool::look_back`]). The sequence
+/// continues behind the highest number that any table has, so that none is given twice.
 pub fn begin_salvaged(
     connection: &Connection,
     views_are_whole: bool,

@@ -123,8 +123,9 @@ impl Pool {
         rows.iter().map(read_letter).collect()
     }
 
-    /// Dead letters of a selection that have an item, in the order of acceptance, behind the one after which they are asked
-    /// for, up to the id `newest`.
+    /// Dead letters of a selection that have an item, in the order of acceptance, behind the one after which they are
+    /// asked for, up to the id `newest`. That order keeps an older letter of a key from being sent after a newer one,
+    /// which would overwrite it otherwise.
     pub async fn letters_in_order(
         &self,
         sink: &str,

@@ -57,14 +57,16 @@ const STATUS_TABLES: [&str; 5] = [
     "stale",
     "stale_items",
 ];
-/// Rows of it that are deleted in one go.
+/// Rows of it that are deleted in one go, because lanes wait meanwhile.
 const EXPIRE_CHUNK: i64 = 5_000;
-/// Reasons of one sink for one request, and dead letters that are looked at for them.
+/// Reasons of one sink for one request, and dead letters that are looked at for them, so that one request with many
+/// of them cannot hold up a page of the log.
 const REASONS_MAX: u32 = 3;
 const REASONS_LOOKED_AT: u32 = 1_000;
 
-/// Part of [`Pool::settle`]'s transaction: everything up to `cursor` is behind the sink now. When it had what before goes
-/// into `progress`, at most ten rows a second.
+/// Part of [`Pool::settle`]'s transaction: everything up to `cursor` is behind the sink now. When it had what before
+/// goes into `progress`, at most ten rows a second. What moves with every commit stays in the sink's one row, because
+/// each further row is a page more that a lone request writes.
 pub(super) fn move_cursor(
     connection: &Connection,
     sink: &str,

@@ -16,7 +16,7 @@ use base::clock::Lived;
 pub struct Expired {
     pub stream: Arc<str>,
     pub key: String,
-    /// Where the next ones follow.
+    /// Where the next ones follow. The row's number is part of it, because many items expire at the same time.
     pub at: (i64, i64),
 }
 

@@ -67,7 +67,7 @@ pub(super) fn begin_anew(connection: &Connection) -> Result<Epoch, rusqlite::Err
     Ok(epoch)
 }
 
-/// The same with an epoch that others have, too. Nothing if it has begun.
+/// The same with an epoch that others have, too. Nothing if it has begun, because another node may have been first.
 pub(super) fn begin_epoch(connection: &Connection, epoch: Epoch) -> Result<(), rusqlite::Error> {
     connection.execute(
         "UPDATE history SET epoch = ?1, seq = seq + ?2 WHERE epoch <> ?1",

@@ -13,7 +13,8 @@ use thiserror::Error;
 
 use super::{Pool, Staged};
 
-/// Streams that sinks may make, all of them together.
+/// Streams that sinks may make, all of them together, because each is a view that every reader of the file has to
+/// read.
 pub const MADE_MAX: usize = 1_000;
 
 /// There are too many already.
@@ -33,7 +34,8 @@ struct Streams {
     created: HashSet<Arc<str>>,
     /// Those that are in the file besides.
     made: HashSet<Arc<str>>,
-    /// Those that a step is about to make, and how many do.
+    /// Those that a step is about to make, and how many do. Two steps may make the same one, so the first that ends
+    /// must not free its place.
     claimed: HashMap<Arc<str>, usize>,
 }
 
@@ -118,7 +120,7 @@ impl Made {
 
 impl Pool {
     /// Room for a stream that a sink is about to make; none is needed for one that is there. To be kept with what is
-    /// staged.
+    /// staged, because the place is free again when it is dropped.
     ///
     /// # Errors
     /// [`TooManyMade`].

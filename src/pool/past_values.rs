@@ -54,7 +54,8 @@ CREATE TABLE recorded_streams (
 ) WITHOUT ROWID;
 ";
 
-/// The number of the newest value of a field, and whether this operation is recorded already.
+/// The number of the newest value of a field, and whether this operation is recorded already, because a pool that had
+/// lost the operation applies it again.
 const NEWEST: &str =
     "SELECT coalesce(max(n), 0), coalesce(max(accepted_seq = ?4 AND position = ?5), 0)
     FROM past_values WHERE stream = ?1 AND key = ?2 AND field = ?3";

@@ -19,8 +19,8 @@ pub(super) fn note(connection: &Connection) -> Result<(), rusqlite::Error> {
 }
 
 impl Pool {
-    /// If the pool was rebuilt since the sink ran last, and it is one that `writes_pool` only, its cursor goes back to
-    /// `to`. Returns the cursor.
+    /// If the pool was rebuilt since the sink ran last, and it is one that `writes_pool` only, its cursor goes back
+    /// to `to`. Returns the cursor. Other sinks have lost nothing, and would send everything twice otherwise.
     pub fn look_back(
         &self,
         sink: &str,
@@ -39,6 +39,7 @@ impl Pool {
             }
             let values = params![sink, to.to_column()];
             connection.execute("UPDATE cursors SET seq = ?2 WHERE sink = ?1", values)?;
+            // What was said of these entries goes, because they are delivered once more.
             connection.execute("DELETE FROM progress WHERE sink = ?1 AND seq > ?2", values)?;
             connection.execute("DELETE FROM stale WHERE sink = ?1 AND seq > ?2", values)?;
             connection.execute(

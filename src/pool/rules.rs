@@ -124,6 +124,8 @@ pub(super) fn apply<'a>(
         Became::Stale if is_behind => (state, Became::Again),
         Became::Stale => (state, Became::Stale),
         became => {
+            // An operation that comes late does not move the place back; otherwise those after it could be applied
+            // again.
             state.place = state.place.max(operation.place);
             (state, became)
         }

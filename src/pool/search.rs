@@ -30,7 +30,7 @@ pub struct LetterHits {
 }
 
 impl LetterHits {
-    /// Dead letters that one call reads.
+    /// Dead letters that one call reads, because no index leads to a text within a reason.
     pub const READ_MAX: usize = 200;
 }
 

@@ -23,7 +23,8 @@ pub struct Known {
     pub cursor: Seq,
 }
 
-/// Part of [`Pool::settle`]'s transaction: why a sink is failing, or that it is not.
+/// Part of [`Pool::settle`]'s transaction: why a sink is failing, or that it is not. It is in the file, because a
+/// restart would say otherwise that the sink runs.
 pub(super) fn note_failing(
     connection: &Connection,
     sink: &str,
@@ -133,6 +134,8 @@ impl Pool {
             while self.delete(chunk, sink)? > 0 {}
         }
         self.write(|writer| {
+            // The cursor goes last, so that a sink that is forgotten in part is still known and can be forgotten
+            // again.
             for table in [
                 "retries",
                 "calls",

@@ -26,8 +26,9 @@ CREATE TABLE stream_sizes (
 const COUNT: &str = "INSERT INTO stream_sizes (stream, items, bytes)
     SELECT stream, count(*), sum(octet_length(key) + octet_length(fields)) FROM items GROUP BY stream;";
 
-/// An SQL function that stands in the `WHERE` of an upsert and is handed the bytes of the fields that are there, the place
-/// of the operation that they show, and the number of their row.
+/// An SQL function that stands in the `WHERE` of an upsert and is handed the bytes of the fields that are there, the
+/// place of the operation that they show, and the number of their row. So the upsert itself says what it replaced,
+/// and no other statement has to look first.
 const REPLACES: &str = "headgate_replaces";
 
 /// Keys that one statement looks up.
@@ -224,8 +225,8 @@ impl Pool {
         &self.sizes
     }
 
-    /// What the pool holds of a stream, and, at the same moment, the bytes of the fields of those of these keys that are
-    /// there. None is named twice.
+    /// What the pool holds of a stream, and, at the same moment, the bytes of the fields of those of these keys that
+    /// are there. None is named twice. With two moments, an item that is stored in between would count twice.
     ///
     /// # Errors
     /// SQLite's.

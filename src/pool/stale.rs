@@ -14,7 +14,7 @@ use sqlx::sqlite::SqliteRow;
 use super::{Pool, PoolError, delivery_status};
 use base::order::{ItemPosition, Seq};
 
-/// Of each request so many are kept.
+/// Of each request so many are kept, because a request can have any number of them; the others are counted.
 const KEPT_MAX: i64 = 20;
 
 /// One that was left behind.

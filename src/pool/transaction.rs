@@ -85,7 +85,7 @@ impl Pool {
         self.write_then(work, |_, done| done)
     }
 
-    /// The same, and then `after` under the same lock.
+    /// The same, and then `after` under the same lock, so that memory and file agree for the next one that takes it.
     pub(super) fn write_then<T, R>(
         &self,
         work: impl FnMut(&mut Writer) -> Result<T, rusqlite::Error>,
@@ -128,7 +128,8 @@ impl Pool {
 }
 
 impl Writer {
-    /// Runs `work` in a transaction of its own, which stays open if anything fails.
+    /// Runs `work` in a transaction of its own, which stays open if anything fails, so that the error is classified
+    /// before the rollback.
     pub(super) fn in_transaction<T>(
         &mut self,
         kind: TransactionKind,

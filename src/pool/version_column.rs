@@ -7,7 +7,7 @@ use rusqlite::{Row, ToSql};
 
 use item::Version;
 
-/// A version in a column.
+/// A version in a column. Numbers of older formats are read too, so that an upgrade rewrites no row.
 pub(super) struct Column(pub(super) Version);
 
 impl FromSql for Column {

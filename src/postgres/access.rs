@@ -21,7 +21,7 @@ use super::{Connections, Database, DatabaseCall, DatabaseError, within};
 pub use sessions::{NewSession, SessionRow, VisitRow};
 pub use tickets::TicketRow;
 
-/// Somebody waits for each answer.
+/// Somebody waits for each answer, so it is given up sooner than others.
 const ANSWER_MAX: Duration = Duration::from_millis(2_500);
 const CONNECTIONS_MAX: usize = 4;
 
@@ -56,7 +56,8 @@ impl AccessTables {
         row.await?.map(|row| digest(&row, "sha256")).transpose()
     }
 
-    /// Makes this the digest of the cluster's admin token, if it has none. Returns the one that it has.
+    /// Makes this the digest of the cluster's admin token, if it has none. Returns the one that it has. The first
+    /// node decides, because all nodes start with their own draw.
     ///
     /// # Errors
     /// The database's.

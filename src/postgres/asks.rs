@@ -39,7 +39,8 @@ impl Asks {
         )))
     }
 
-    /// Stores a question; those that nobody came back for are deleted after an hour.
+    /// Stores a question; those that nobody came back for are deleted after an hour, because the node that asked may
+    /// have been killed.
     ///
     /// # Errors
     /// The database's.
@@ -98,7 +99,8 @@ impl Asks {
         })
     }
 
-    /// Deletes a question that nobody has taken; whether it was there.
+    /// Deletes a question that nobody has taken; whether it was there. If it was not, a node may be doing it, so
+    /// nobody may say that nothing was changed.
     ///
     /// # Errors
     /// The database's.

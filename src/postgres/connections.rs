@@ -15,7 +15,7 @@ use super::{Database, DatabaseCall, DatabaseError, within};
 
 /// Longest wait for an answer.
 const ANSWER_MAX: Duration = Duration::from_secs(10);
-/// One that was not used for so long is asked whether it still is one.
+/// One that was not used for so long is asked whether it still is one, because a server that is gone closes nothing.
 const FRESH: Duration = Duration::from_secs(1);
 /// Longest wait for that: a server that is gone without a word never answers.
 const PING_MAX: Duration = Duration::from_secs(2);

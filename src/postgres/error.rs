@@ -35,7 +35,7 @@ pub mod refusal {
 /// Classes and codes of SQLSTATE that say nothing about the statement: no connection, a refused login, no such database,
 /// no resources, going down, not (yet) the primary.
 const AWAY: [&str; 7] = ["08", "28", "3D", "53", "57", "58", "25006"];
-/// The server found a mistake of its own.
+/// The server found a mistake of its own. The statement may be right, so it is worth another attempt.
 const BROKEN: &str = "XX";
 const DISK_FULL: &str = "53100";
 /// A transaction that lost against another, or waited too long.

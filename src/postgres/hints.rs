@@ -18,7 +18,8 @@ use uuid::Uuid;
 
 use super::{Database, DatabaseError, within};
 
-/// From one hint of a node to the next but one: the first is for what was accepted, the second for what was made of it.
+/// From one hint of a node to the next but one: the first is for what was accepted, the second for what was made of
+/// it.
 const TWO_EVERY: Duration = Duration::from_millis(10);
 /// After a failure.
 const AGAIN_AFTER: Duration = Duration::from_secs(1);
@@ -26,7 +27,7 @@ const ANSWER_MAX: Duration = Duration::from_secs(10);
 /// A connection on which no hint came for so long is asked whether it still is one: a server that is gone without a word sends
 /// none, either.
 const SILENT_MAX: Duration = Duration::from_secs(10);
-/// How often those who get hints ask without one.
+/// How often those who get hints ask without one, because a hint can be lost.
 const ASKED_EVERY: Duration = Duration::from_millis(250);
 
 /// Hints from this node to the others, and from the others to this one. Cheap to clone.

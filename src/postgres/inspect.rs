@@ -27,7 +27,7 @@ pub(super) const OPEN_FOR: Duration = Duration::from_mins(1);
 const NODE_CONNECTIONS: i64 = 28;
 /// A cluster has more than one.
 const NODES_MIN: i64 = 2;
-/// For what else uses the server.
+/// For what else uses the server, so that the number that is named leaves some of them.
 const OTHER_CONNECTIONS: i64 = 20;
 
 #[derive(Debug, Clone, PartialEq, Eq)]

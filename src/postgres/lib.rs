@@ -52,7 +52,7 @@ const CONNECT_MAX: Duration = Duration::from_secs(5);
 const NEXT_AFTER: Duration = Duration::from_millis(100);
 /// From the answer of a server that is no primary until it is asked again, while another one has not answered.
 const AGAIN_AFTER: Duration = Duration::from_millis(250);
-/// A name that leaves room for what is appended to it.
+/// A name that leaves room for what is appended to it, because PostgreSQL cuts names at 63 bytes.
 const SCHEMA_NAME_MAX: usize = 40;
 
 /// What an acknowledged request survives.
@@ -167,7 +167,8 @@ impl Database {
         })
     }
 
-    /// Notes whether the database answers: what people wait for is not asked while it does not.
+    /// Notes whether the database answers: what people wait for is not asked while it does not, because each page
+    /// would wait for it otherwise.
     pub fn set_away(&self, is_away: bool) {
         self.known.is_away.store(is_away, Ordering::Relaxed);
     }

@@ -7,8 +7,8 @@ use sqlx::{AssertSqlSafe, PgConnection};
 
 use super::{Database, DatabaseError};
 
-/// What only one at a time may do, or many while nobody does it alone. A transaction that takes several takes them in this
-/// order: names, upkeep, generation.
+/// What only one at a time may do, or many while nobody does it alone. A transaction that takes several takes them in
+/// this order: names, upkeep, generation. Another order could have two transactions wait for each other.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ClusterLock {
     Tables = 12_120,

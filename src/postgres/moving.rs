@@ -72,8 +72,9 @@ impl MoveIn {
         &mut self.connection
     }
 
-    /// Notes what the data directory had, and up to where the pool and the sinks have come; then commits. If this fails,
-    /// nobody knows whether it is committed: [`MoveIn::begin`] says so later.
+    /// Notes what the data directory had, and up to where the pool and the sinks have come; then commits. If this
+    /// fails, nobody knows whether it is committed: [`MoveIn::begin`] says so later. The notes are compared when the
+    /// move is repeated.
     ///
     /// # Errors
     /// The database's.
@@ -139,8 +140,8 @@ async fn running(connection: &mut PgConnection) -> Result<Vec<String>, DatabaseE
     Ok(sqlx::query_scalar(sql).fetch_all(connection).await?)
 }
 
-/// Begins the transaction, and keeps everything else away: requests, entries and turns, upkeep, nodes that start. In the order
-/// in which nodes take these locks.
+/// Begins the transaction, and keeps everything else away: requests, entries and turns, upkeep, nodes that start. In
+/// the order in which nodes take these locks, because another order could have both wait for each other.
 async fn lock(database: &Database, connection: &mut PgConnection) -> Result<(), DatabaseError> {
     const LOCKS: [ClusterLock; 3] = [
         ClusterLock::Names,
@@ -167,8 +168,8 @@ async fn lock(database: &Database, connection: &mut PgConnection) -> Result<(), 
     Ok(())
 }
 
-/// A connection over which a cluster is read that may be running. As long as it is there, no generation is dropped and none
-/// begins.
+/// A connection over which a cluster is read that may be running. As long as it is there, no generation is dropped
+/// and none begins, because both would change what is copied.
 #[derive(Debug)]
 pub struct MoveOut {
     connection: PgConnection,

@@ -139,7 +139,8 @@ impl NodesConnection {
         within(ANSWER_MAX, named(&mut self.connection, name, node)).await
     }
 
-    /// Takes a name, and says what the node is; none: other nodes than the dead ones have it.
+    /// Takes a name, and says what the node is; none: other nodes than the dead ones have it. It looks once more
+    /// under the lock, because two nodes may have found the name free.
     ///
     /// # Errors
     /// The database's.
@@ -174,7 +175,8 @@ impl NodesConnection {
     }
 }
 
-/// What a process of the server waits for, if it works at all; an empty text: for nothing.
+/// What a process of the server waits for, if it works at all; an empty text: for nothing. It is asked over another
+/// connection, because the process does not answer on its own.
 ///
 /// # Errors
 /// The database's.

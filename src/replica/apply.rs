@@ -77,9 +77,10 @@ pub struct TouchedTable {
 }
 
 impl Recorder {
-    /// Applies the entry that follows on `place`, in the open transaction of the copy. What the transaction itself has
-    /// changed before is not recorded any more. Of an entry that does not concern the file nothing is stored, not even its
-    /// place: [`LogPlace::store`] it now and then.
+    /// Applies the entry that follows on `place`, in the open transaction of the copy. What the transaction itself
+    /// has changed before is not recorded any more. Of an entry that does not concern the file nothing is stored, not
+    /// even its place: [`LogPlace::store`] it now and then. Otherwise each entry of the pool would write a page of
+    /// the catalog, and the other way round.
     ///
     /// # Errors
     /// See [`ApplyError`].
@@ -286,7 +287,7 @@ fn note_scope(scopes: &mut BTreeSet<String>, value: ValueRef<'_>) {
     }
 }
 
-/// The numbers of a table go on where the other file's do.
+/// The numbers of a table go on where the other file's do, because a number that is given twice would name two rows.
 fn set_sequence(connection: &Connection, name: &str, sequence: i64) -> Result<(), rusqlite::Error> {
     let sql = "UPDATE main.sqlite_sequence SET seq = ?2 WHERE name = ?1";
     if connection

@@ -53,7 +53,8 @@ impl NewerLog {
 }
 
 impl From<sqlite::Newer> for NewerLog {
-    /// Of an entry whose file has a format that the log has not been raised to: by a version that was built of other sources.
+    /// Of an entry whose file has a format that the log has not been raised to: by a version that was built of other
+    /// sources. No version is named, because the entry does not say who wrote it.
     fn from(newer: sqlite::Newer) -> Self {
         let number = |format: i64| i32::try_from(format).unwrap_or(i32::MAX);
         Self {

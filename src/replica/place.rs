@@ -11,7 +11,8 @@ use super::OWN_TABLE;
 /// Bytes of a digest.
 const DIGEST_BYTES: usize = 16;
 
-/// The digest of an entry: of its bytes, its number, and the digest before.
+/// The digest of an entry: of its bytes, its number, and the digest before, so that a copy that differs anywhere
+/// finds out at the next entry.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct ChainDigest(pub(crate) [u8; DIGEST_BYTES]);
 

@@ -53,8 +53,8 @@ impl Recorder {
         Ok(recorder)
     }
 
-    /// Before each transaction: tables that were made meanwhile are recorded from now on. Costs one statement if there
-    /// are none.
+    /// Before each transaction: tables that were made meanwhile are recorded from now on. Costs one statement if
+    /// there are none, because the schema has a number that changes with it.
     ///
     /// # Errors
     /// SQLite's.
@@ -70,7 +70,8 @@ impl Recorder {
         Ok(())
     }
 
-    /// What the open transaction has changed so far; none: nothing. It is forgotten then. Call it last before the commit.
+    /// What the open transaction has changed so far; none: nothing. It is forgotten then. Call it last before the
+    /// commit: what changes afterwards would be in the file and not in the log.
     ///
     /// # Errors
     /// SQLite's.
@@ -128,7 +129,8 @@ pub(super) fn forget(connection: &Connection) -> Result<(), rusqlite::Error> {
     sqlite::execute(connection, "DELETE FROM temp.replica_notes")
 }
 
-/// Makes the triggers, in place of those that there are.
+/// Makes the triggers, in place of those that there are. They are temporary, so that a file that is opened without a
+/// log has none.
 fn record(
     connection: &Connection,
     tables: &BTreeMap<String, TableShape>,

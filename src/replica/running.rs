@@ -22,8 +22,9 @@ pub struct MadeCopies {
 }
 
 impl MadeCopies {
-    /// Copies both files, in the order of [`ReplicaFile::ALL`](super::ReplicaFile::ALL), which have just noted where they are.
-    /// Blocks, and takes as long as reading and writing them whole.
+    /// Copies both files, in the order of [`ReplicaFile::ALL`](super::ReplicaFile::ALL), which have just noted where
+    /// they are. Blocks, and takes as long as reading and writing them whole. The places are read from the copies,
+    /// because the files change while they are copied.
     ///
     /// # Errors
     /// SQLite's; the disk's.

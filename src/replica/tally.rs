@@ -46,7 +46,8 @@ impl MovedPart {
 }
 
 impl Tally {
-    /// The rows of all tables of a file that nobody writes, but for where it is in a log.
+    /// The rows of all tables of a file that nobody writes, but for where it is in a log: a moved copy has another
+    /// place, or none.
     ///
     /// # Errors
     /// SQLite's.
@@ -81,7 +82,8 @@ impl TallyCounter {
         self.hash.update(b"\n");
     }
 
-    /// What kind a value is stands before it, and its length before bytes.
+    /// What kind a value is stands before it, and its length before bytes, so that no two different rows are the same
+    /// bytes.
     fn value(&mut self, value: ValueRef<'_>) {
         let (kind, bytes): (u8, &[u8]) = match value {
             ValueRef::Null => (0, &[]),

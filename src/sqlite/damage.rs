@@ -50,7 +50,7 @@ pub fn is_behind(error: &(dyn std::error::Error + 'static)) -> bool {
 }
 
 /// Whether a file that cannot be opened for this may be damaged: all but what the machine or another program may have
-/// done.
+/// done: a full disk is no reason to repair a file.
 pub fn may_be_damage(error: &Error) -> bool {
     let is_sql = |code| matches!(code, ErrorCode::Unknown | ErrorCode::TypeMismatch);
     match error {

@@ -62,7 +62,7 @@ impl DiskError {
 }
 
 /// Whether the system call that the connection's last error came from found no room or no quota. SQLite itself tells
-/// only a full disk apart.
+/// only a full disk apart. A quota would be a failed write otherwise, which ends the daemon.
 fn is_out_of_room(connection: &Connection) -> bool {
     // SAFETY: the handle is of an open connection, which is borrowed here, and the call only reads a number from it.
     let number = unsafe { ffi::sqlite3_system_errno(connection.handle()) };
@@ -100,9 +100,9 @@ impl FailStop {
         *self.state.borrow() != WriteState::Good
     }
 
-    /// Decides what follows from an error of the connection that writes `path`. Call it before the transaction is rolled
-    /// back. Unless the disk is full or the file is busy, the fuse blows, and closing the connection will not copy its
-    /// write-ahead log back.
+    /// Decides what follows from an error of the connection that writes `path`. Call it before the transaction is
+    /// rolled back, because a rollback may replace the system's error number. Unless the disk is full or the file is
+    /// busy, the fuse blows, and closing the connection will not copy its write-ahead log back.
     pub fn classify(&self, path: &Path, connection: &Connection, error: &Error) -> DiskError {
         let disk_error = DiskError::of(connection, error);
         match disk_error {
@@ -133,7 +133,8 @@ impl FailStop {
         open.extend(files);
     }
 
-    /// Looks whether all open files are where they were opened. If one is not, nothing may be written any more.
+    /// Looks whether all open files are where they were opened. If one is not, nothing may be written any more:
+    /// requests would be answered 202 into files that have no name any more.
     pub fn check_files(&self) {
         let open = self.open.lock().unwrap_or_else(PoisonError::into_inner);
         self.check(&open);

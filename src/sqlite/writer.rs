@@ -49,6 +49,7 @@ impl Deref for FileWriter {
 
 impl Drop for FileWriter {
     /// Once nothing may be written any more, closing the connection copies no log back, whichever file it was about.
+    /// The next start reads what is really on the disk.
     fn drop(&mut self) {
         if self.is_stopped() {
             let no_copy = DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE;
@@ -123,9 +124,10 @@ impl FileWriter {
         }
     }
 
-    /// Copies the log back when enough was added to it. Call it after a commit, on its thread. While others read all the
-    /// time the log would only grow: when it is four times as long, the readers are waited for, briefly. What a reader in
-    /// another process holds open longer stays.
+    /// Copies the log back when enough was added to it. Call it after a commit, on its thread, because the frames
+    /// that were committed are known to that thread. While others read all the time the log would only grow: when it
+    /// is four times as long, the readers are waited for, briefly. What a reader in another process holds open longer
+    /// stays.
     ///
     /// # Errors
     /// SQLite's; not judged yet.
@@ -146,7 +148,8 @@ impl FileWriter {
         self.wait_and_checkpoint("PRAGMA wal_checkpoint(RESTART)")
     }
 
-    /// Copies the log back and leaves it empty, unless a reader keeps it: for a disk that is nearly full.
+    /// Copies the log back and leaves it empty, unless a reader keeps it: for a disk that is nearly full. On a small
+    /// disk the daemon's own logs can be most of what is taken.
     ///
     /// # Errors
     /// SQLite's; not judged yet.

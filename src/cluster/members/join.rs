@@ -16,7 +16,7 @@ use crate::Status;
 /// Between looks at who has the name.
 const LOOKS_EVERY: Duration = Duration::from_millis(250);
 
-/// Beats that can rise after a node has died: one was under way.
+/// Beats that can rise after a node has died: one was under way, so a second one is a sign of life.
 const UNDER_WAY_MAX: i64 = 1;
 
 /// The beats of another node of this name.
@@ -55,8 +55,9 @@ pub enum RemoveError {
 }
 
 impl Members {
-    /// Takes the name of a node and says for the first time that it lives. Waits for a few seconds where another node may
-    /// have the name and be alive.
+    /// Takes the name of a node and says for the first time that it lives. Waits for a few seconds where another node
+    /// may have the name and be alive. A node that was killed leaves its name behind, and only time tells it from one
+    /// that is alive.
     ///
     /// # Errors
     /// Another node has the name; the database's.

@@ -21,7 +21,7 @@ impl StepError {
 
 impl Lane {
     /// Whether results of this number of items are stored in parts already if they are large. Calls of others are not
-    /// repeated for that.
+    /// repeated for that, because their effects are final.
     pub(super) fn can_divide(&self, items: usize) -> bool {
         items > 1 && !self.reaches_others()
     }

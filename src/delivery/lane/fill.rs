@@ -33,8 +33,8 @@ impl Lane {
         fill.filter(|fill| fill.number > 0)
     }
 
-    /// Loads the state of the fill. If the selection of a sink changed since, the sink is refilled, if it must have all
-    /// items.
+    /// Loads the state of the fill. If the selection of a sink changed since, the sink is refilled, if it must have
+    /// all items: it lacks those that the old selection left out.
     pub(super) async fn open_filling(&mut self) -> Result<(), StepError> {
         let pool = &self.delivery.pool;
         self.filling = pool.filling_of(&self.name)?;
@@ -52,7 +52,7 @@ impl Lane {
         Ok(())
     }
 
-    /// Answers requests for a refill, at the end of a batch.
+    /// Answers requests for a refill, at the end of a batch, because a refill forgets what waits.
     pub(super) async fn answer_refill(&mut self) {
         for asked in self.status.take_refills() {
             let begun = match self.status.is_filling() {

@@ -46,8 +46,8 @@ impl Lane {
         }
     }
 
-    /// Calls the plugin with each batch concurrently. The outer error is that of [`Lane::write`]; all batches are then
-    /// retried.
+    /// Calls the plugin with each batch concurrently. The outer error is that of [`Lane::write`]; all batches are
+    /// then retried, because they are settled in one step.
     pub(super) async fn write_all(
         &mut self,
         batches: &[Batch],

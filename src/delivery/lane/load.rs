@@ -14,7 +14,7 @@ use settings::Ordering;
 const CHUNK: u32 = 100;
 
 impl Lane {
-    /// Loads all retries from the pool; known ones cost little.
+    /// Loads all retries from the pool; known ones cost little, because their payloads are not read again.
     pub(super) async fn load_retries(&mut self) -> Result<(), StepError> {
         let mut gone: HashSet<i64> = self.retries.ids().collect();
         let mut after = 0;

@@ -62,8 +62,8 @@ impl Lane {
         self.replace_retries(&settlement, &ids).await
     }
 
-    /// Commits a step. While the disk is full or another process locks the file, the lane waits, and does not call the
-    /// sink a second time.
+    /// Commits a step. While the disk is full or another process locks the file, the lane waits, and does not call
+    /// the sink a second time, because its effects elsewhere would happen twice.
     async fn commit(&self, settlement: &Settlement) -> Result<Option<Vec<i64>>, PoolError> {
         let stopping = &self.status.stopping;
         let mut waits = false;

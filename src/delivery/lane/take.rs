@@ -114,7 +114,8 @@ impl Lane {
         Ok(Step::Worked)
     }
 
-    /// The batch of an unsettled call, with the same items.
+    /// The batch of an unsettled call, with the same items, so that a receiver that knows the idempotency key ignores
+    /// it.
     async fn called_before(
         &self,
         call: Call,
@@ -276,7 +277,8 @@ impl Lane {
         Batch::new(free, 1)
     }
 
-    /// Moves past entries that are irrelevant to this sink.
+    /// Moves past entries that are irrelevant to this sink. The cursor is stored now and then only, because such an
+    /// entry may be read again without harm.
     fn skip_to(&mut self, cursor: Seq, through: Seq) -> Result<Step, StepError> {
         self.status.set_cursor(through);
         if self.stored_at.elapsed() >= SKIP_STORED_EVERY {

@@ -15,7 +15,7 @@ use observe::telemetry::{Open, Parent, Push, SpanKind, Tracer, Value};
 use plugin::{Failure, NotTaken, Taken};
 use pool::{Effect, Settlement};
 
-/// Maximum traced requests of a batch; others have no span.
+/// Maximum traced requests of a batch; others have no span, because each span is sent to the collector.
 const FOLLOWED_MAX: usize = 64;
 
 /// A traced request of a batch.

@@ -11,7 +11,8 @@ use super::{ActRefused, Acted, Call, Fault, Outcome};
 use base::clock::Lived;
 use base::order::ChangeSeq;
 
-/// So long the first answer is given again.
+/// So long the first answer is given again: as long as the journal holds an idempotency key, because a caller repeats
+/// acts and requests alike.
 const KEPT: Duration = Duration::from_hours(24);
 
 /// The first answer to this call, if it was made before.
@@ -51,7 +52,7 @@ fn outcome(json: &str) -> Outcome {
     serde_json::from_str(json).unwrap_or_default()
 }
 
-/// Keeps the answer, and forgets some that are too old.
+/// Keeps the answer, and forgets some that are too old: not all of them, so that no act pays for many others.
 pub(super) fn keep(connection: &Connection, call: &Call<'_>, acted: &Acted) -> Result<(), Fault> {
     let Some(repeatable) = call.repeatable else {
         return Ok(());

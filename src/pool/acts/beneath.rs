@@ -29,7 +29,8 @@ pub(crate) struct Did {
 }
 
 impl Before {
-    /// The changes of the source that follow are not told as they are.
+    /// The changes of the source that follow are not told as they are, because the key may be shown otherwise than
+    /// its source says.
     pub(crate) fn of(
         connection: &Connection,
         stream: &str,

@@ -27,7 +27,7 @@ pub(crate) struct ActStreams {
 struct Concern {
     /// The whole stream is held.
     held: bool,
-    /// Hashes of keys.
+    /// Hashes of keys instead of keys, which may be long. Two that collide cost a look into the file.
     keys: HashSet<u64>,
 }
 

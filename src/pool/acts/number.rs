@@ -6,7 +6,7 @@
 use num_bigint::BigInt;
 use serde_json::value::RawValue;
 
-/// A sum has at most so many digits.
+/// A sum has at most so many digits, because an exponent of a few characters can stand for any number of them.
 const DIGITS_MAX: usize = 100;
 
 /// A number is `digits` times ten to the power of minus `decimals`.

@@ -160,7 +160,8 @@ impl Pool {
         self.read(|connection| of_stream(connection, stream, max))
     }
 
-    /// What acts do, of all streams where they do something. Blocks.
+    /// What acts do, of all streams where they do something. The streams come from the index of what is shown,
+    /// because each status would load the keys of all acts otherwise. Blocks.
     ///
     /// # Errors
     /// SQLite's.

@@ -24,9 +24,11 @@ pub(super) struct Row<'a> {
 
 /// What the operations of a slice have in common.
 pub(super) struct Origin {
-    /// What updates did in the stream when they were accepted. None: it is not known, or they were put into another one.
+    /// What updates did in the stream when they were accepted. None: it is not known, or they were put into another
+    /// one. A later change of the setting does not concern them, because they were accepted under this one.
     on_update: Option<OnUpdate>,
-    /// A sink has made them: they come after all that there is of their keys.
+    /// A sink has made them: they come after all that there is of their keys, because a retry may be taken after a
+    /// later batch.
     pub(super) is_made: bool,
     pub(super) accepted_seq: Seq,
     pub(super) received_at: Unix,
@@ -108,7 +110,8 @@ impl<'a> Row<'a> {
         }
     }
 
-    /// When its item expires if nothing renews it.
+    /// When its item expires if nothing renews it. It counts from acceptance, so that a lane that is behind does not
+    /// prolong it.
     pub(super) fn expires_at(&self) -> Option<Lived> {
         let seconds = self.item.meta.expire_after_seconds?;
         Some(self.origin.arrived + Duration::from_secs(seconds.get().into()))

@@ -49,7 +49,8 @@ impl RowNumbers {
         }
     }
 
-    /// The row of this number has the key. A number that is too large is not remembered.
+    /// The row of this number has the key. A number that is too large is not remembered, because the other half of a
+    /// slot is a tag.
     pub(super) fn note(&mut self, remembered: RememberedRow, number: i64) {
         if let (Some(slot), Ok(number)) =
             (self.slots.get_mut(remembered.slot), u32::try_from(number))

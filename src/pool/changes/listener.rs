@@ -12,7 +12,7 @@ use futures_util::task::AtomicWaker;
 
 use super::Changes;
 
-/// Wakes one listener. Only one task waits at a time.
+/// Wakes one listener. Only one task waits at a time, so one atomic cell suffices instead of a list with a lock.
 #[derive(Debug, Default)]
 pub struct Wakeup {
     woken: AtomicBool,

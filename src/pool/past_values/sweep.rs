@@ -12,7 +12,7 @@ use rusqlite::params;
 use super::{Recorded, Recording};
 use crate::{Pool, PoolError, Writer};
 
-/// Values that are looked at in one transaction.
+/// Values that are looked at in one transaction, because lanes wait meanwhile.
 const CHUNK: u32 = 1_000;
 /// It ends after this time, at the next chunk.
 const SWEEP_TIME: Duration = Duration::from_millis(100);

@@ -13,7 +13,7 @@ use serde::{Deserialize, Serialize};
 
 use super::Place;
 
-/// Up to so many fields are compared one by one.
+/// Up to so many fields are compared one by one, because an index costs more than it saves for few.
 const LINEAR_MAX: usize = 16;
 
 /// What a field, or all of a key, was written by.

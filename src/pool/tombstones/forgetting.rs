@@ -16,7 +16,7 @@ use crate::past_values::Recording;
 use crate::{Pool, PoolError};
 use base::order::{ChangeSeq, Seq};
 
-/// Tombstones that are looked at in one transaction.
+/// Tombstones that are looked at in one transaction, because lanes wait meanwhile.
 const CHUNK: u32 = 1_000;
 /// Forgetting ends after this time, at the next chunk.
 const FORGET_TIME: Duration = Duration::from_millis(100);
@@ -93,8 +93,9 @@ impl Removals {
         Ok(Some(ChangeSeq::from_column(through)))
     }
 
-    /// Up to here no sink needs tombstones that are not published to renderers. For those that never write the pool the newest
-    /// are kept, by count.
+    /// Up to here no sink needs tombstones that are not published to renderers. For those that never write the pool
+    /// the newest are kept, by count. Otherwise a dead letter of such a sink that is sent again would bring a removed
+    /// item back.
     fn needed_by_none(&self, connection: &Connection) -> Result<Seq, rusqlite::Error> {
         let (by_all, by_writers) = (settled_by_all(connection)?, self.settled(connection)?);
         if by_all == by_writers {
@@ -175,8 +176,9 @@ impl Removals {
 }
 
 impl Pool {
-    /// Forgets removals that nobody needs any more, for a moment, or until `stop` says so. `bystanders` never write the pool: for
-    /// them it keeps only so many. Blocks.
+    /// Forgets removals that nobody needs any more, for a moment, or until `stop` says so. `bystanders` never write
+    /// the pool: for them it keeps only so many, because a receiver that is far behind would hold every removal.
+    /// Blocks.
     ///
     /// # Errors
     /// SQLite's; what was forgotten before stays so.

@@ -174,7 +174,8 @@ impl AccessTables {
         Ok(row.map(|row| row.try_get(0)).transpose()?)
     }
 
-    /// Stores a link of a token, in place of the one before. Returns when it ends.
+    /// Stores a link of a token, in place of the one before, so that a link that was printed and lost opens nothing
+    /// once another is made. Returns when it ends.
     ///
     /// # Errors
     /// The database's.

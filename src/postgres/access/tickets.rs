@@ -51,7 +51,9 @@ impl AccessTables {
         Ok(Unix::from_column(ends.unwrap_or_default()))
     }
 
-    /// Deletes a ticket and returns it; none: there is none, or it has ended.
+    /// Deletes a ticket and returns it; none: there is none, or it has ended. One statement does both, so that two
+    /// nodes cannot open a connection each. Its commit waits for no standby, because a screen could not connect while
+    /// the standby is away.
     ///
     /// # Errors
     /// The database's.

@@ -48,8 +48,8 @@ impl From<DatabaseError> for BaseError {
 }
 
 impl Log {
-    /// Stores copies of both files, in the order of [`ReplicaFile::ALL`], that were made where both are at `place`. Others
-    /// can load them from then on. Reads the files in parts, and blocks meanwhile.
+    /// Stores copies of both files, in the order of [`ReplicaFile::ALL`], that were made where both are at `place`.
+    /// Others can load them from then on. Reads the files in parts, and blocks meanwhile.
     ///
     /// # Errors
     /// See [`BaseError`].
@@ -69,9 +69,10 @@ impl Log {
         stored.map(drop)
     }
 
-    /// Writes the newest base into files that are made anew, in the order of [`ReplicaFile::ALL`]; where they are then. None:
-    /// there is no base of this format or an older one. The base and the log behind it stay until this connection ends or
-    /// loads another one: follow with it from there.
+    /// Writes the newest base into files that are made anew, in the order of [`ReplicaFile::ALL`]; where they are
+    /// then. None: there is no base of this format or an older one. The base and the log behind it stay until this
+    /// connection ends or loads another one: follow with it from there. Without that hold, entries that the copy
+    /// still needs could be dropped while it is loaded.
     ///
     /// # Errors
     /// See [`BaseError`]; the files are not whole.
@@ -139,7 +140,8 @@ impl Log {
         column(row, 0)
     }
 
-    /// Drops bases that are older than the newest and that nobody loads.
+    /// Drops bases that are older than the newest and that nobody loads. A node that loads one would otherwise have
+    /// half of it.
     ///
     /// # Errors
     /// The database's.

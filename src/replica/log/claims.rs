@@ -11,8 +11,9 @@ const CALL: DatabaseCall = DatabaseCall::Claim;
 
 impl Log {
     /// Takes the sinks; the number of the claim, or none if another node has them. Give the owner's beat as
-    /// [`LogHead::beat`](super::LogHead::beat) has it once it has been the same for 6 s by a clock of this node that counts sleep; without it only
-    /// sinks are taken that nobody has.
+    /// [`LogHead::beat`](super::LogHead::beat) has it once it has been the same for 6 s by a clock of this node that
+    /// counts sleep; without it only sinks are taken that nobody has. A beat that this node has watched decides,
+    /// because no clock of a node is compared with that of another one.
     ///
     /// # Errors
     /// The database's; call it again if it is away: the same node gets the same number.

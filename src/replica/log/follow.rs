@@ -9,7 +9,8 @@ use super::{Log, column, unexpected};
 use crate::{ChainDigest, LogEntry, LogPlace};
 use postgres::{DatabaseCall, DatabaseError};
 
-/// The longest wait for entries is so many times that for other answers.
+/// The longest wait for entries is so many times that for other answers, because one large entry may take longer over
+/// a slow line.
 const WAITS_MAX: u32 = 16;
 const HEAD: &str = "SELECT head, digest, catalog, seq, format, low_water, base, owner, fence, beat, version FROM log_head";
 /// The head, as [`HEAD`] has it, and entries behind `$1`: at most 500, and 8 MiB unless the first is larger.

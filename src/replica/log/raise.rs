@@ -8,8 +8,9 @@ use super::{AppendError, Log, LogPlace, NewEntry};
 use crate::raise;
 
 impl Log {
-    /// Appends the entry behind which the log has this format, as [`append`](Self::append) does. From then on nodes that do
-    /// not know it append nothing, and end. Ask first whether any of them lives.
+    /// Appends the entry behind which the log has this format, as [`append`](Self::append) does. From then on nodes
+    /// that do not know it append nothing, and end. Ask first whether any of them lives, because they would be shut
+    /// out.
     ///
     /// # Errors
     /// See [`AppendError`]; [`AppendError::Behind`] if there are entries behind `before`, or the log has the format already.

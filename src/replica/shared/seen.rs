@@ -60,7 +60,8 @@ impl SharedLog {
         self.0.seen.wanted.subscribe()
     }
 
-    /// Whether somebody waits until every node sees a change: it is to be asked often.
+    /// Whether somebody waits until every node sees a change: it is to be asked often, because a caller waits for the
+    /// answer.
     pub fn is_awaited(&self) -> bool {
         let wanted = *self.0.seen.wanted.borrow();
         wanted > *self.0.seen.everywhere.borrow()
