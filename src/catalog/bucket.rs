@@ -10,7 +10,8 @@ use std::time::Instant;
 use base::node_share::NodeShare;
 
 pub(super) const SECOND_NS: u64 = 1_000_000_000;
-/// Of the time that a unit takes: nanoseconds have so many more bits.
+/// Of the time that a unit takes: nanoseconds have so many more bits, because a unit may take less than one, or no
+/// whole number of them.
 const UNIT_BITS: u32 = 20;
 
 /// The moment from which nanoseconds are counted.
@@ -114,7 +115,8 @@ impl Bucket {
         }
     }
 
-    /// Gives this node a share of the bucket. One that grows holds no more than before at that moment.
+    /// Gives this node a share of the bucket. One that grows holds no more than before at that moment. Otherwise each
+    /// growth would let a burst through.
     pub(super) fn set_share(&self, share: NodeShare, now_ns: u64) {
         let unit = unit_of(self.rate, share);
         let before = self.unit.load(Ordering::Relaxed);
@@ -135,7 +137,8 @@ impl Bucket {
         self.unit.store(unit, Ordering::Relaxed);
     }
 
-    /// Units that were asked for since this was called last, also those that were refused. Counted while others have a share.
+    /// Units that were asked for since this was called last, also those that were refused. Counted while others have
+    /// a share. They count, because they show what the share should be.
     pub(super) fn take_wanted(&self) -> u64 {
         match self.wanted.load(Ordering::Relaxed) {
             0 => 0,

@@ -30,7 +30,8 @@ pub struct Connector {
     pub keys: Vec<Arc<IngestKey>>,
     /// What it may have of requests to its address that nobody vouches for.
     pub failures: Arc<Quota>,
-    /// What bodies take that nobody vouches for yet.
+    /// What bodies take that nobody vouches for yet, apart from the keys, so that requests without a valid one cannot
+    /// stop those with one.
     pub unauthenticated: Arc<Share>,
     /// What its requests show of how it is set up.
     pub signs: Arc<Signs>,
@@ -69,7 +70,8 @@ impl Connector {
         }
     }
 
-    /// The keys that a delivery to the stream may be signed with, the newest first.
+    /// The keys that a delivery to the stream may be signed with, the newest first. Their number is limited, because
+    /// each is tried with every delivery.
     pub fn signing_keys(&self, stream: &str, now: Unix) -> Vec<Arc<IngestKey>> {
         let signs = |key: &&Arc<IngestKey>| {
             key.signing.is_some() && *key.stream == *stream && key.is_valid_at(now)

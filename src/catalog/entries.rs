@@ -16,7 +16,8 @@ use settings::Limits;
 
 #[derive(Debug, Default)]
 pub(super) struct Entries {
-    /// Revoked ones too: requests that come with them are told from those of nobody.
+    /// Revoked ones too: requests that come with them are told from those of nobody, so that an operator finds a
+    /// program with an old key.
     pub(super) keys: HashMap<KeyHash, Arc<IngestKey>>,
     /// Those that were not revoked.
     pub(super) readers: HashMap<KeyHash, Arc<Reader>>,

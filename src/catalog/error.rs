@@ -100,6 +100,7 @@ pub enum FieldError {
     /// Too few or too many streams.
     #[error("must name 1 to {max} streams")]
     StreamCount {
+        /// The most that one key may name.
         max: usize,
     },
     /// A time that is over.

@@ -27,7 +27,8 @@ impl Catalog {
         Self::over(path, settings, fail_stop, Some(log))
     }
 
-    /// Applies an entry of the log that follows on `before`, if the file lacks it: lookups see it when this returns. Blocks.
+    /// Applies an entry of the log that follows on `before`, if the file lacks it: lookups see it when this returns.
+    /// The pool applies its part afterwards, so that no screen sees what came after its key was revoked. Blocks.
     ///
     /// # Errors
     /// SQLite's, or [`replica::LogError::Differs`] and [`replica::LogError::Newer`]; the file is as before.
@@ -68,7 +69,8 @@ impl Catalog {
         Ok(())
     }
 
-    /// Stores which entry the file has come to, where only the pool has changed since. Call it once a second. Blocks.
+    /// Stores which entry the file has come to, where only the pool has changed since. Call it once a second. Each
+    /// entry of the pool would write a page of this file otherwise. Blocks.
     ///
     /// # Errors
     /// SQLite's.

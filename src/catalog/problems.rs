@@ -68,7 +68,8 @@ impl Catalog {
         }
     }
 
-    /// Writes what is about to be published. Blocks.
+    /// Writes what is about to be published. It is written before the journal has it, so that a kill in between
+    /// publishes nothing twice. Blocks.
     ///
     /// # Errors
     /// The file cannot be written; nothing is then.

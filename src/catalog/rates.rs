@@ -34,8 +34,8 @@ impl Rate<'_> {
         self.bucket.rate()
     }
 
-    /// Requests or bytes that this node was asked for since the last call, also those that it refused. Counted while other
-    /// nodes have a share.
+    /// Requests or bytes that this node was asked for since the last call, also those that it refused. Counted while
+    /// other nodes have a share.
     pub fn take_wanted(&self) -> u64 {
         self.bucket.take_wanted()
     }

@@ -196,7 +196,8 @@ impl Reader {
         self.limits.as_ref().map(|limits| &limits.filter)
     }
 
-    /// The epoch of positions in what it sees: from what was seen within other limits nobody goes on.
+    /// The epoch of positions in what it sees: from what was seen within other limits nobody goes on, because items
+    /// that the old limits hid would be missing.
     pub fn epoch(&self, epoch: Epoch) -> Epoch {
         let digest = self.limits.as_ref().map_or(0, |limits| limits.digest);
         Epoch::new(epoch.get() ^ digest)

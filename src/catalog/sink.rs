@@ -29,7 +29,8 @@ pub struct Sink {
     /// When it was made at run time. None: it is declared.
     pub created_at: Option<Unix>,
     pub pause: Option<Pause>,
-    /// It was made at run time, too, and its section there does not count beside the declared one.
+    /// It was made at run time, too, and its section there does not count beside the declared one: it is kept, so
+    /// that the sink is there again when the declaration goes.
     pub shadows: bool,
 }
 

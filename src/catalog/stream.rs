@@ -15,7 +15,8 @@ pub struct Stream {
     pub settings: settings::Stream,
     /// When it was made at run time. None: it is declared.
     pub created_at: Option<Unix>,
-    /// How many streams of this name were deleted before: what was of theirs is not of this one.
+    /// How many streams of this name were deleted before: what was of theirs is not of this one. Without it, keys and
+    /// items of a deleted stream would be those of the new one.
     pub life: u64,
     /// The daemon fills it, and people only read it.
     pub is_built_in: bool,

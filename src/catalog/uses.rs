@@ -125,7 +125,8 @@ impl Catalog {
         }
     }
 
-    /// Writes when keys were used and refused, and what they stored today, where that has changed. Blocks.
+    /// Writes when keys were used and refused, and what they stored today, where that has changed. No request writes
+    /// it, because each would be a commit more. Blocks.
     pub fn keep_uses(&self) {
         let entries = self.now();
         let mut times = Vec::new();

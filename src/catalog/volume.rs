@@ -14,7 +14,8 @@ use base::clock::Unix;
 const DAY_SECONDS: u64 = 86_400;
 /// No body takes so long to come.
 const HOUR_SECONDS: u64 = 3_600;
-/// The lower bits of [`Volume::today`]: bytes, at most 16 TiB. Above them stands the day.
+/// The lower bits of [`Volume::today`]: bytes, at most 16 TiB. Above them stands the day. Both are one number, so
+/// that a request changes them in one step without a lock.
 const BYTES_BITS: u32 = 44;
 const BYTES_MASK: u64 = (1 << BYTES_BITS) - 1;
 
@@ -247,7 +248,8 @@ fn rest_of_day(now: Unix) -> u64 {
     DAY_SECONDS - now.seconds() % DAY_SECONDS
 }
 
-/// A day that is another one counts from nothing, whichever way the clock was set.
+/// A day that is another one counts from nothing, whichever way the clock was set, because a clock that was ahead
+/// must not use up the days until then.
 fn stored_on(today: u64, day: u64) -> u64 {
     match today >> BYTES_BITS == day {
         true => today & BYTES_MASK,

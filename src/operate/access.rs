@@ -97,7 +97,7 @@ impl Access {
         Self::of_digest(KeyHash::of(main), settings)
     }
 
-    /// The same, if only the digest of the admin token is known.
+    /// The same, if only the digest of the admin token is known, as on a node that did not make the token itself.
     pub fn of_digest(main: KeyHash, settings: &settings::Admin) -> Self {
         let main = Token {
             name: ADMIN.into(),

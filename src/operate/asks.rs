@@ -20,13 +20,15 @@ use super::{By, ExpiredItems, LettersSent, OperateError, Operator};
 use delivery::{GivenUp, RefillError, Refilled};
 use ingest::AgainError;
 
-/// Who asked is told after this time that nobody has taken it.
+/// Who asked is told after this time that nobody has taken it. Then it is withdrawn, so that nothing is done after
+/// the error.
 const TAKEN_WITHIN: Duration = Duration::from_secs(8);
 /// And after this one that there is no answer.
 const ANSWERED_WITHIN: Duration = Duration::from_mins(5);
 /// Between looks at what has become of it.
 const LOOKS_EVERY: Duration = Duration::from_millis(50);
-/// Until it is asked again what a node that has just taken the sinks over could not do yet.
+/// Until it is asked again what a node that has just taken the sinks over could not do yet, because its lanes begin a
+/// moment after its claim.
 const AGAIN_AFTER: Duration = Duration::from_millis(250);
 
 /// What is to be done.

@@ -129,8 +129,9 @@ impl Operator {
         }
     }
 
-    /// Changes one chunk after another until none is left; lanes and other calls run in between. The changes are in the
-    /// audit log under the name of the act, even if it did not finish.
+    /// Changes one chunk after another until none is left; lanes and other calls run in between. The changes are in
+    /// the audit log under the name of the act, even if it did not finish, because the chunks before the error are
+    /// changed.
     async fn change_letters(
         &self,
         lane: Arc<LaneStatus>,

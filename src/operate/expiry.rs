@@ -89,7 +89,8 @@ impl From<JournalError> for ExpireError {
 
 impl Operator {
     /// Submits the removal of expired items, for a short time; returns when to check again. It does nothing while
-    /// requests are not accepted, or the pool is further behind than memory reaches.
+    /// requests are not accepted, or the pool is further behind than memory reaches. Otherwise it could remove an
+    /// item whose update is accepted and not settled.
     pub async fn expire(&self) -> Option<Lived> {
         let mut submitted = 0;
         if self.gate.check().is_ok() {
@@ -209,7 +210,8 @@ impl Operator {
     }
 
     /// Expires items of a stream now, whatever their time, with one request. Items that no source sent do not expire,
-    /// and items with pending requests stay.
+    /// and items with pending requests stay. They are removed by a request, because a moved deadline would have to be
+    /// judged by every sink.
     ///
     /// # Errors
     /// See [`ExpireError`].

@@ -132,7 +132,7 @@ impl Failures {
     }
 }
 
-/// The identity of a client: of IPv6, a whole network.
+/// The identity of a client: of IPv6, a whole network, because one machine has all addresses of its network.
 fn counted(client: Client) -> Client {
     match client {
         Client::Address(address) => Client::Address(party(address)),

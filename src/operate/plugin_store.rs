@@ -106,7 +106,8 @@ impl Operator {
         }
     }
 
-    /// Restores the previous version of a plugin.
+    /// Restores the previous version of a plugin. It is installed like a new one, because a sink may not start with
+    /// it any more.
     ///
     /// # Errors
     /// See [`PluginChangeError`]; nothing was changed then.

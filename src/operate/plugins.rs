@@ -83,7 +83,7 @@ impl Operator {
         self.used(Delivery::inspect_installed).await.0
     }
 
-    /// All plugins, with the results of earlier inspections.
+    /// All plugins, with the results of earlier inspections. Nothing is compiled, so a page can call it.
     pub async fn known_plugins(&self) -> Vec<UsedPlugin> {
         let known = |delivery: &Delivery, folder: &Path| (delivery.installed(folder), Vec::new());
         self.used(known).await.0

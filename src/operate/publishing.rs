@@ -168,8 +168,8 @@ impl Operator {
         Ok(())
     }
 
-    /// In a cluster, compares with what the other nodes have published: the node that runs the sinks speaks for those that are
-    /// gone.
+    /// In a cluster, compares with what the other nodes have published: the node that runs the sinks speaks for those
+    /// that are gone. Otherwise the problems of a node that was removed would stay open.
     async fn see_other_nodes(
         &self,
         stream: &Arc<str>,

@@ -81,7 +81,8 @@ impl Requests {
 
     /// A page of the log. Empty `statuses`: all. [`Filter::outcome`] is ignored. If the text is the id of a request
     /// that matches the filter, the page has that request; otherwise the text is searched. Without an index, a page
-    /// searches a part of the log: it may be shorter than `limit`, or empty, although there is a next one.
+    /// searches a part of the log: it may be shorter than `limit`, or empty, although there is a next one. Each index
+    /// would cost every request.
     ///
     /// # Errors
     /// The files cannot be read.

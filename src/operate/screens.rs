@@ -21,7 +21,8 @@ const FIRST_POLL: Duration = Duration::from_mins(1);
 const INTERVALS: u32 = 3;
 /// The minimum, for short intervals.
 const INTERVALS_MIN: Duration = Duration::from_secs(10);
-/// Another node of a cluster stores once a minute that a screen is still there.
+/// Another node of a cluster stores once a minute that a screen is still there, so one that is late is not taken for
+/// away.
 const ELSEWHERE: Duration = Duration::from_mins(2);
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -228,7 +229,7 @@ impl Operator {
     }
 
     /// Stores which screens connected and disconnected; once per minute, with `all`, also when present screens were
-    /// seen.
+    /// seen. Each would be a commit of the catalog otherwise.
     pub async fn keep_screens(&self, all: bool) {
         // Of two connections of a screen one may have left.
         if all || self.cluster.is_some() {

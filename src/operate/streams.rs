@@ -46,8 +46,8 @@ impl Operator {
         Ok(deleted)
     }
 
-    /// Removes the items of deleted streams before a stream with one of their names is created. Returns after they are
-    /// removed.
+    /// Removes the items of deleted streams before a stream with one of their names is created. Returns after they
+    /// are removed. Otherwise they would be shown in the new stream.
     ///
     /// # Errors
     /// [`CatalogError::PoolBehind`].
@@ -64,7 +64,7 @@ impl Operator {
         Ok(())
     }
 
-    /// Waits until the data pool has all accepted requests.
+    /// Waits until the data pool has all accepted requests: what it lacks would come back in the new stream.
     async fn require_settled(&self, stream: &str) -> Result<(), CatalogError> {
         let newest = *self.journal.newest().borrow();
         let until = Instant::now() + CATCH_UP_MAX;

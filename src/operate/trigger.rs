@@ -43,6 +43,7 @@ pub enum TriggerError {
     /// There is no sample of the event.
     #[error("there is no sample of this event; there are {known}")]
     NoSample {
+        /// The events that have a sample, as a list.
         known: String,
     },
     /// It cannot be signed here.

@@ -35,7 +35,8 @@ pub(super) fn seen<T>(
     }
 }
 
-/// Why values could not be read. What follows from an outage is left out if something else names that.
+/// Why values could not be read. What follows from an outage is left out if something else names that, because one
+/// cause is one problem.
 pub(super) fn sentences(values: &[Unreadable], is_outage: bool) -> impl Iterator<Item = &str> {
     let named = values.iter();
     let named = named.filter(move |one| !(is_outage && one.is_outage));

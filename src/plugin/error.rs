@@ -31,6 +31,7 @@ pub enum PluginError {
     /// Not a component, or one that cannot be compiled within the limits.
     #[error("{name} is not a usable WebAssembly component: {source}")]
     Compile {
+        /// The plugin.
         name: String,
         source: Refused,
     },
@@ -63,6 +64,7 @@ pub enum PluginError {
         "{name} asks for outgoing HTTP; to grant it, list the hosts that it may call in the sink's section: http = {{ hosts = [\"api.example.com\"] }}"
     )]
     NoHttp {
+        /// The plugin.
         name: String,
     },
     /// It imports the database, and the sink's settings name none.
@@ -70,6 +72,7 @@ pub enum PluginError {
         "{name} asks for a PostgreSQL database; name it in the sink's section: postgres = {{ url = {{ env = \"DATABASE_URL\" }} }} (to try it out: --postgres URL)"
     )]
     NoDatabase {
+        /// The plugin.
         name: String,
     },
     /// It keeps state between calls, and the sink's settings allow concurrent calls.
@@ -77,6 +80,7 @@ pub enum PluginError {
         "{name} keeps state from one call to the next, so its calls follow one another; remove in_flight from the sink's section"
     )]
     KeepsState {
+        /// The plugin.
         name: String,
     },
     /// It should receive removals of items that leave its selection, and has no export for them.
@@ -84,6 +88,7 @@ pub enum PluginError {
         "{name} does not hear of removals, so it cannot learn that an item ceased to match; remove leaves from the sink's section"
     )]
     NoRemovals {
+        /// The plugin.
         name: String,
     },
     /// The URL of the database is invalid.
@@ -91,6 +96,7 @@ pub enum PluginError {
         "`postgres.url` of {name}: {reason}; expected postgresql://user:password@host:5432/database"
     )]
     Database {
+        /// The plugin.
         name: String,
         reason: String,
     },
@@ -99,6 +105,7 @@ pub enum PluginError {
         "{name} asks for a folder; name it in the sink's section: folder = {{ path = \"out\" }} is the folder `files/out` of the data directory"
     )]
     NoFolder {
+        /// The plugin.
         name: String,
     },
     /// It imports connections, and the sink's settings name none.
@@ -106,11 +113,13 @@ pub enum PluginError {
         "{name} asks for connections; to grant them, list the places in the sink's section: wire = {{ to = [\"tcp://10.0.0.5:5250\"] }}"
     )]
     NoWire {
+        /// The plugin.
         name: String,
     },
     /// The sink cannot have this folder.
     #[error("`folder.path` of {name}: {reason}")]
     Folder {
+        /// The plugin.
         name: String,
         reason: String,
     },
@@ -147,6 +156,7 @@ pub enum Failure {
     /// The sink rejects the items permanently.
     #[error("{reason}")]
     Reject {
+        /// The reason, in the words of the sink.
         reason: String,
     },
     /// It did something that its settings neither grant nor exclude. The instance is unusable.

@@ -55,7 +55,8 @@ impl Catalog {
         Ok((text, Arc::new(key)))
     }
 
-    /// Changes what a read key may do; its connections end, and come back with what it may do now.
+    /// Changes what a read key may do; its connections end, and come back with what it may do now, so that none shows
+    /// what the key may not see any more.
     pub fn change_read_key(
         &self,
         name: &str,
@@ -78,7 +79,8 @@ impl Catalog {
         })
     }
 
-    /// Revokes a read key, for good; it stays in the list. Once more changes nothing.
+    /// Revokes a read key, for good; it stays in the list, so that its requests are known as those of a revoked key.
+    /// Once more changes nothing.
     pub fn revoke_read_key(&self, name: &str, actor: &Actor) -> Changed<Arc<ReadKey>> {
         let now = Unix::now();
         self.rewrite_read_key(name, "revoke", actor, |key, _| {

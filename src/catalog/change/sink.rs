@@ -128,7 +128,8 @@ impl Catalog {
         })
     }
 
-    /// Marks a sink that was made at run time: it runs no more. `gone` is what is kept for it, in numbers.
+    /// Marks a sink that was made at run time: it runs no more. `gone` is what is kept for it, in numbers. A kill
+    /// then finds it before the mark or after, and the next start deletes the rest.
     pub fn mark_sink(&self, name: &str, gone: Value, actor: &Actor) -> Changed<()> {
         self.commit_sink(actor, |database, entries, rows| {
             let old = rows

@@ -38,7 +38,7 @@ pub(super) fn read_key(row: &Row<'_>) -> Result<ReadKey, rusqlite::Error> {
     })
 }
 
-/// What a read key sees. It sees nothing if that cannot be read.
+/// What a read key sees. It sees nothing if that cannot be read, because everything would be too much.
 fn limits(row: &Row<'_>) -> Result<settings::ReadKey, rusqlite::Error> {
     let (conditions, fields): (Option<String>, Option<String>) =
         (row.get("conditions")?, row.get("fields")?);

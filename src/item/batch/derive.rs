@@ -34,6 +34,7 @@ pub enum DeriveError {
     /// There is no such item.
     #[error("there is no item {index}; the batch has {len}")]
     Index {
+        /// The place that was asked for, from 0.
         index: u32,
         len: u32,
     },

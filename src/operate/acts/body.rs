@@ -20,7 +20,7 @@ const UNTIL_MAX: u64 = 31_536_000;
 /// Maximum keys of one act.
 const KEYS_MAX: usize = 10_000;
 
-/// A member that can be absent; `null` is a value.
+/// A member that can be absent; `null` is a value, so that `null` is rejected instead of taken for absent.
 #[derive(Debug)]
 struct Given<T>(Option<T>);
 

@@ -74,8 +74,8 @@ impl PutsSeen {
 }
 
 impl Operator {
-    /// Submits the data of a PUT or of its undo, waits briefly for the pool, and has the act recorded. The call may be a repeat
-    /// of the one that began.
+    /// Submits the data of a PUT or of its undo, waits briefly for the pool, and has the act recorded. The call may
+    /// be a repeat of the one that began. It continues that one instead of storing the data once more.
     pub(super) async fn submit_put(
         &self,
         intent: PutIntent,

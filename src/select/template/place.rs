@@ -20,6 +20,7 @@ pub enum TemplatePlace {
     Plain,
     /// The payload of a message.
     Payload,
+    /// A URL, or a part of one.
     Url,
     /// The value of a header.
     Header,
