@@ -120,7 +120,7 @@ pub async fn run(args: ExportArgs) -> Result<(), CliError> {
     Ok(())
 }
 
-/// The name of an incomplete file.
+/// The name of an incomplete file, so that a file with its own name is complete.
 fn part_of(path: &Path) -> PathBuf {
     let mut name = path.as_os_str().to_owned();
     name.push(".part");

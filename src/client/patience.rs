@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use super::error::CliError;
 
-/// Maximum wait without `--wait`.
+/// Maximum wait without `--wait`, so that a verb ends where no daemon runs.
 pub const ABSENT_MAX: Duration = Duration::from_secs(10);
 
 /// Whether to wait on.

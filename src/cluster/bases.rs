@@ -21,7 +21,7 @@ const EVERY: Duration = Duration::from_mins(1);
 /// again.
 const ENTRIES_BYTES_MIN: u64 = 64 << 20;
 /// The entries of a generation go when a base is behind them. A quiet cluster gets one too, so that they do not stay
-/// for ever.
+/// forever.
 const BASE_AFTER: Duration = Duration::from_hours(6);
 /// The catalog may be changed while the files are copied, and then the copies are of no one entry, so they are made
 /// again.

@@ -47,7 +47,8 @@ const CONNECT_TIME_MAX: Duration = Duration::from_secs(5);
 const HEAD_BYTES_MAX: usize = 64 << 10;
 /// Maximum bytes of the headers of a request.
 pub(super) const FIELDS_BYTES_MAX: usize = 32 << 10;
-/// Maximum number of rejected hosts of a sink that are logged, until it is loaded again.
+/// Maximum number of rejected hosts of a sink that are logged, until it is loaded again, because a guest could name a
+/// new host each time.
 const LOGGED_MAX: usize = 50;
 
 /// Limits for `wasi:http`.

@@ -11,7 +11,8 @@ use wasmtime::Engine;
 use super::TICK;
 use base::clock;
 
-/// The clock of one engine. It stops permanently when the last copy is dropped.
+/// The clock of one engine. It stops permanently when the last copy is dropped. It rests while no guest computes;
+/// otherwise an idle daemon would be woken a hundred times a second.
 #[derive(Debug, Default)]
 pub(super) struct EpochTicker {
     shared: Arc<Shared>,

@@ -148,7 +148,7 @@ impl Folder {
 }
 
 impl Opened<'_> {
-    /// Truncates a file to this size, and appends.
+    /// Truncates a file to this size, and appends, so that a call that is repeated after a crash writes no row twice.
     pub(super) fn append(&self, name: &str, at: u64, bytes: &[u8]) -> io::Result<()> {
         named(name)?;
         self.fits(at, bytes)?;

@@ -25,7 +25,8 @@ pub(super) struct Scheduler {
 }
 
 impl Scheduler {
-    /// One turn per core except one; at least one.
+    /// One turn per core except one; at least one. The daemon itself has a core left, so that guests do not delay
+    /// requests.
     pub(super) fn new(epoch_ticker: Arc<EpochTicker>) -> Self {
         let cores = thread::available_parallelism().map_or(1, usize::from);
         let scheduler = cores.saturating_sub(1).max(1);

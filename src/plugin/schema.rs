@@ -70,7 +70,7 @@ struct SchemaError {
 }
 
 /// Violations in the `config` of a sink with a built-in plugin: the place as in the configuration, `config.url`, and
-/// the expected value. Plugins from files are checked when they are loaded.
+/// the expected value. Plugins from files are checked when they are loaded, because compiling them may take a minute.
 pub fn invalid_config(sink: &settings::Sink) -> Vec<(String, String)> {
     let Some(schema) = of_built_in(&sink.plugin) else {
         return Vec::new();

@@ -246,7 +246,7 @@ impl Store {
 #[derive(Debug, Clone)]
 struct Locked {
     installed: Installed,
-    /// The file of the name is being written.
+    /// The file of the name is being written, so the next start finishes it.
     is_unfinished: bool,
 }
 

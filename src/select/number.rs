@@ -5,7 +5,8 @@
 use std::cmp::Ordering;
 use std::fmt;
 
-/// A number with more digits than this is not written out to be rounded.
+/// A number with more digits than this is not written out to be rounded, because an exponent of a few characters can
+/// stand for any number of digits.
 const DIGITS_MAX: i64 = 64;
 /// An exponent beyond this counts as this.
 const EXPONENT_MAX: i64 = 1 << 61;

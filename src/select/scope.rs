@@ -173,7 +173,7 @@ impl Scope {
 }
 
 /// What the language looks at: an item, and what is known of it. An own name that a text does not have
-/// ([`crate::Where::names`]) may be left empty.
+/// ([`crate::Where::names`]) may be left empty, so that nothing is worked out that no text uses.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Record<'a> {
     pub key: &'a str,

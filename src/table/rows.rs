@@ -72,7 +72,8 @@ pub async fn find(
     }))
 }
 
-/// The fields that a feed has. Of what a key sees these are those of the items that it sees, in the order of keys.
+/// The fields that a feed has. Of what a key sees these are those of the items that it sees, in the order of keys:
+/// names of other fields would say something of hidden items.
 ///
 /// # Errors
 /// The data pool cannot be read.

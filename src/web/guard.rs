@@ -183,7 +183,8 @@ fn cannot_look_up(error: &SessionError, req: &Request, res: &mut Response) {
     );
 }
 
-/// The page that cannot be shown now is requested again automatically, unless it was a form.
+/// The page that cannot be shown now is requested again automatically, unless it was a form, which would be sent
+/// twice otherwise.
 pub(super) fn retry_soon(req: &Request, res: &mut Response) {
     let seconds = HeaderValue::from_static("5");
     res.headers_mut().insert(RETRY_AFTER, seconds.clone());

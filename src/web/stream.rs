@@ -151,7 +151,8 @@ fn tabs(path: &str, shows_items: bool) -> Markup {
     }
 }
 
-/// The actions for selected items. In a browser, Enter in a checkbox of a row triggers the first of them.
+/// The actions for selected items. In a browser, Enter in a checkbox of a row triggers the first of them, so that is
+/// one that changes nothing.
 fn selected(depot: &Depot, path: &str) -> Markup {
     let post =
         |verb: &str, question, label| posting(depot, (&format!("{path}/{verb}"), question), label);

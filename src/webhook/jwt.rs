@@ -155,7 +155,8 @@ fn name_of(algorithm: Algorithm) -> &'static str {
     }
 }
 
-/// Its times against the clock; one of them that ends it must be there.
+/// Its times against the clock; one of them that ends it must be there, because a token without an end could be sent
+/// again forever.
 fn check_times(claims: &Value, tolerance_seconds: u64, now: Unix) -> Result<(), Refused> {
     let time = |name: &str| match claims.get(name) {
         None => Ok(None),

@@ -141,7 +141,8 @@ fn found(
     Some(joined_key(texts?.iter().map(String::as_str)))
 }
 
-/// Several texts as one: `|` between them, `|` and `\` in them written with a `\` before. Never two lists with one text.
+/// Several texts as one: `|` between them, `|` and `\` in them written with a `\` before. Never two lists with one
+/// text, because two items would get the same key otherwise.
 pub fn joined_key<'t>(texts: impl Iterator<Item = &'t str>) -> String {
     let mut joined = String::new();
     for (position, text) in texts.enumerate() {

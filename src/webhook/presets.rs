@@ -65,7 +65,8 @@ pub fn resolve_own(
     Ok(own)
 }
 
-/// From now on these are the user's; returns those that were. What is as it was stays the same.
+/// From now on these are the user's; returns those that were. What is as it was stays the same, because a preset
+/// lives as long as the process.
 pub fn set_own(presets: Vec<Preset>) -> Vec<&'static Preset> {
     let known = own();
     let kept = presets.into_iter().map(|preset| {

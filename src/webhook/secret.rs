@@ -18,7 +18,8 @@ pub(super) const SECRET_LEN_MIN: usize = 16;
 const WHSEC_LEN: std::ops::RangeInclusive<usize> = 24..=64;
 /// How Standard Webhooks marks secrets.
 const WHSEC: &str = "whsec_";
-/// The points of Ed25519 whose order is 1, 2, 4 or 8, in all encodings, without the sign.
+/// The points of Ed25519 whose order is 1, 2, 4 or 8, in all encodings, without the sign. With such a point for a
+/// key, anybody can sign, so none is accepted.
 const SMALL_ORDER: [&str; 7] = [
     "0000000000000000000000000000000000000000000000000000000000000000",
     "0100000000000000000000000000000000000000000000000000000000000000",

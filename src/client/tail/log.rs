@@ -135,7 +135,7 @@ impl FollowLog<'_> {
         }
     }
 
-    /// Adds the entries to print to `new`, even if a later call fails.
+    /// Adds the entries to print to `new`, even if a later call fails, so that none of them is left out.
     async fn look(
         &self,
         logs: &mut HashMap<String, Log>,

@@ -53,7 +53,8 @@ impl BatchOrigin {
 pub struct Fill {
     /// 1 for the first one of the sink.
     pub number: u32,
-    /// Random: no other filling has it, of whatever sink and in whatever life of the file.
+    /// Random: no other filling has it, of whatever sink and in whatever life of the file. A receiver would take the
+    /// items of a second filling for repeats otherwise.
     pub id: u64,
 }
 

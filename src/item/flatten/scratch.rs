@@ -6,7 +6,7 @@ use std::cell::Cell;
 
 use super::seen::Seen;
 
-/// Larger text than this is given back.
+/// Larger text than this is given back, so that one large request does not keep memory for all that follow.
 const TEXT_BYTES_MAX: usize = 4_096;
 /// More levels than this are given back.
 const LEVELS_MAX: usize = 128;

@@ -11,7 +11,8 @@ use ::pool::Effect;
 use item::batch::Batch;
 use settings::{Listed, quoted};
 
-/// Maximum items in all effects of one call, and the same as a multiple of the items of the batch.
+/// Maximum items in all effects of one call, and the same as a multiple of the items of the batch. One transaction
+/// writes them, and other sinks wait for it meanwhile, so a call cannot stage any number.
 const ITEMS_MAX: usize = 100_000;
 const TIMES_MAX: usize = 10;
 

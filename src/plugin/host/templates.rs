@@ -123,7 +123,8 @@ fn one_stream<'a>(mut slices: impl Iterator<Item = &'a Slice>) -> &'a str {
 }
 
 impl Host {
-    /// The time of a host function counts as the guest's time.
+    /// The time of a host function counts as the guest's time, because a guest could have the host compute for it
+    /// without an end.
     pub(super) fn charge(&mut self) -> wasmtime::Result<()> {
         match self.meter.charge() {
             true => Ok(()),

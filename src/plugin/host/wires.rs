@@ -20,7 +20,7 @@ pub struct GuestConnection {
 }
 
 impl Host {
-    /// Closes the connections of the call.
+    /// Closes the connections of the call, because half a line may be in them.
     pub(crate) fn close_taken(&mut self) {
         for to in std::mem::take(&mut self.taken) {
             if let Some(wire) = &self.wire {

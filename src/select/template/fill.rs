@@ -14,7 +14,8 @@ use crate::value::{Numbers, Value};
 const FILLED_BYTES_MAX: usize = 1 << 20;
 /// As many of several items together.
 const OF_BATCH_BYTES_MAX: usize = 16 << 20;
-/// As many bytes a template of a feed makes of one item before it ends. No feed is larger, so that this one is refused.
+/// As many bytes a template of a feed makes of one item before it ends. No feed is larger, so that this one is
+/// refused. Otherwise a read key could ask for a row of many gigabytes.
 const OF_FEED_BYTES_MAX: usize = 16 << 20;
 
 /// Why a template makes nothing of an item.

@@ -28,7 +28,8 @@ pub(in super::super) struct ItemPage {
     pub(super) items: Vec<Item>,
     /// The start of the next page, if there may be one.
     pub(super) next: Option<Next>,
-    /// The items were sorted among this number of items, which is not all.
+    /// The items were sorted among this number of items, which is not all, because a page reads a bounded number of
+    /// them.
     pub(super) among: Option<usize>,
 }
 
