@@ -21,7 +21,7 @@ use super::{Connections, Database, DatabaseCall, DatabaseError, within};
 pub use sessions::{NewSession, SessionRow, VisitRow};
 pub use tickets::TicketRow;
 
-/// Somebody waits for each answer, so it is given up sooner than others.
+/// Somebody waits for each answer, so the wait is shorter than for others.
 const ANSWER_MAX: Duration = Duration::from_millis(2_500);
 const CONNECTIONS_MAX: usize = 4;
 
