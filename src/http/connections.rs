@@ -9,11 +9,12 @@
 use std::io;
 use std::net::IpAddr;
 use std::pin::Pin;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll};
 use std::time::Duration;
 
+use futures_util::future::BoxFuture;
 use futures_util::task::AtomicWaker;
 use salvo_core::conn::ConnCtrl;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
@@ -21,6 +22,7 @@ use tokio::time::{Instant, Sleep};
 use tokio_util::sync::WaitForCancellationFutureOwned;
 
 use super::admission::{Place, Silent};
+use super::stream::Stream;
 use observe::metrics::{Connections, Metrics};
 
 /// Maximum time for the head of the first request.
@@ -96,16 +98,86 @@ impl Drop for Held {
 }
 
 /// What a connection and its requests share.
-#[derive(Default)]
-pub(super) struct Shared {
+pub(super) struct Shared<S = Stream> {
     requests: AtomicU32,
     under_way: AtomicU32,
     is_cut: AtomicBool,
     /// Who drives the connection.
     pub(super) driver: AtomicWaker,
+    /// The head of the last response of the connection and the beginning of its body are in the buffer of the HTTP library.
+    is_due: AtomicBool,
+    is_handed_over: AtomicBool,
+    handover: Mutex<Handover<S>>,
 }
 
-impl Shared {
+/// How far a connection is on its way from the HTTP library to who writes its last response.
+#[derive(Default)]
+enum Handover<S> {
+    /// The library has it.
+    #[default]
+    Not,
+    /// The library writes the head of the response.
+    To(Writer<S>),
+    /// It is written.
+    Done(Writer<S>, Taken<S>),
+}
+
+/// Who writes the rest of a response.
+pub(super) type Writer<S> =
+    Box<dyn FnOnce(Taken<S>, Arc<Shared<S>>) -> BoxFuture<'static, ()> + Send>;
+
+/// A connection without the HTTP library. It keeps its place.
+pub(super) struct Taken<S> {
+    pub(super) stream: S,
+    _place: Option<Place>,
+    _held: Option<Held>,
+}
+
+impl<S> Default for Shared<S> {
+    fn default() -> Self {
+        Self {
+            requests: AtomicU32::default(),
+            under_way: AtomicU32::default(),
+            is_cut: AtomicBool::default(),
+            driver: AtomicWaker::default(),
+            is_due: AtomicBool::default(),
+            is_handed_over: AtomicBool::default(),
+            handover: Mutex::default(),
+        }
+    }
+}
+
+impl<S> Shared<S> {
+    /// Lets `writer` write the rest of this response, which is the last one of the connection: what follows after its
+    /// body waits for the first time.
+    pub(super) fn hand_over(&self, writer: Writer<S>) {
+        *self.handover() = Handover::To(writer);
+    }
+
+    /// The body of the response waits.
+    pub(super) fn body_waits(&self) {
+        let is_due = matches!(*self.handover(), Handover::To(_));
+        self.is_due.store(is_due, Ordering::Relaxed);
+    }
+
+    /// Whether the head is written, and the HTTP library has nothing more to do.
+    pub(super) fn is_handed_over(&self) -> bool {
+        self.is_handed_over.load(Ordering::Relaxed)
+    }
+
+    /// The connection and its writer, once the head is written.
+    pub(super) fn handed_over(&self) -> Option<(Writer<S>, Taken<S>)> {
+        let handover = std::mem::take(&mut *self.handover());
+        match handover {
+            Handover::Done(writer, taken) => Some((writer, taken)),
+            Handover::Not | Handover::To(_) => None,
+        }
+    }
+
+    fn handover(&self) -> MutexGuard<'_, Handover<S>> {
+        self.handover.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     /// Closes the connection, whatever is under way.
     pub(super) fn cut(&self) {
         self.is_cut.store(true, Ordering::Release);
@@ -117,7 +189,7 @@ impl Shared {
     }
 
     /// Begins a request. It is under way until the result is dropped.
-    pub(super) fn begin(self: &Arc<Self>) -> UnderWay {
+    pub(super) fn begin(self: &Arc<Self>) -> UnderWay<S> {
         self.requests.fetch_add(1, Ordering::Relaxed);
         self.under_way.fetch_add(1, Ordering::Relaxed);
         UnderWay(Arc::clone(self))
@@ -125,17 +197,17 @@ impl Shared {
 }
 
 /// A request that is under way, until the body of its response is complete.
-pub(super) struct UnderWay(Arc<Shared>);
+pub(super) struct UnderWay<S = Stream>(pub(super) Arc<Shared<S>>);
 
-impl Drop for UnderWay {
+impl<S> Drop for UnderWay<S> {
     fn drop(&mut self) {
         self.0.under_way.fetch_sub(1, Ordering::Relaxed);
     }
 }
 
 /// The wait for the next head, after the first one.
-struct NextHead {
-    shared: Arc<Shared>,
+struct NextHead<S> {
+    shared: Arc<Shared<S>>,
     /// Whether the connection is in use for long, without requests.
     control: ConnCtrl,
     timer: Pin<Box<Sleep>>,
@@ -146,7 +218,7 @@ struct NextHead {
     is_armed: bool,
 }
 
-impl NextHead {
+impl<S> NextHead<S> {
     /// Whether the time is over. The timer runs on while requests come: to move it for each would cost more than to look
     /// again when it fires.
     fn is_over(&mut self, context: &mut Context<'_>) -> bool {
@@ -171,10 +243,11 @@ impl NextHead {
 
 /// A connection.
 pub(super) struct Connection<S> {
-    inner: S,
+    /// `None` once it is handed over.
+    inner: Option<S>,
     /// Set until the head of the first request was read.
     first_head: Option<FirstHead>,
-    next_head: NextHead,
+    next_head: NextHead<S>,
     /// Set if only a health check is allowed.
     health: Option<HealthOnly>,
     /// Its time is over, and no request has arrived.
@@ -189,7 +262,7 @@ impl<S> Connection<S> {
         inner: S,
         silent: Arc<Silent>,
         held: impl Into<Option<Held>>,
-        (shared, control): (Arc<Shared>, ConnCtrl),
+        (shared, control): (Arc<Shared<S>>, ConnCtrl),
     ) -> Self {
         let is_reserved = silent.is_reserved();
         let time_max = match is_reserved {
@@ -198,7 +271,7 @@ impl<S> Connection<S> {
         };
         let deadline = Instant::now() + time_max;
         Self {
-            inner,
+            inner: Some(inner),
             first_head: Some(FirstHead::of(silent)),
             next_head: NextHead {
                 shared,
@@ -212,6 +285,25 @@ impl<S> Connection<S> {
             is_over: false,
             place: None,
             held: held.into(),
+        }
+    }
+
+    /// Passes the stream on to who writes the rest of the response.
+    fn hand_over(&mut self) {
+        let mut handover = self.next_head.shared.handover();
+        if let Handover::To(writer) = std::mem::take(&mut *handover)
+            && let Some(stream) = self.inner.take()
+        {
+            let taken = Taken {
+                stream,
+                _place: self.place.take(),
+                _held: self.held.take(),
+            };
+            *handover = Handover::Done(writer, taken);
+            self.next_head
+                .shared
+                .is_handed_over
+                .store(true, Ordering::Relaxed);
         }
     }
 
@@ -287,8 +379,11 @@ impl<S: AsyncRead + Unpin> AsyncRead for Connection<S> {
         if this.health.as_ref().is_some_and(|one| one.is_answered) {
             return Poll::Ready(Ok(()));
         }
+        let Some(inner) = &mut this.inner else {
+            return Poll::Pending;
+        };
         let before = buffer.filled().len();
-        let read = Pin::new(&mut this.inner).poll_read(context, buffer);
+        let read = Pin::new(inner).poll_read(context, buffer);
         if let Some(head) = &mut this.first_head {
             let bytes = buffer.filled().get(before..).unwrap_or_default();
             if let (Some(health), Some(held)) = (&mut this.health, &this.held)
@@ -334,34 +429,33 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for Connection<S> {
     ) -> Poll<io::Result<usize>> {
         let this = self.get_mut();
         this.answers();
-        Pin::new(&mut this.inner).poll_write(context, bytes)
+        match &mut this.inner {
+            Some(inner) => Pin::new(inner).poll_write(context, bytes),
+            None => Poll::Pending,
+        }
     }
 
     fn poll_flush(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.get_mut().inner).poll_flush(context)
+        let this = self.get_mut();
+        let Some(inner) = &mut this.inner else {
+            return Poll::Pending;
+        };
+        let flushed = Pin::new(inner).poll_flush(context);
+        if matches!(flushed, Poll::Ready(Ok(())))
+            && this.next_head.shared.is_due.load(Ordering::Relaxed)
+        {
+            this.hand_over();
+        }
+        flushed
     }
 
     fn poll_shutdown(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
         let this = self.get_mut();
-        // A shutdown would wait for a handshake that is not complete.
-        match this.is_over {
-            true => Poll::Ready(Ok(())),
-            false => Pin::new(&mut this.inner).poll_shutdown(context),
+        match &mut this.inner {
+            // A shutdown would wait for a handshake that is not complete.
+            Some(inner) if !this.is_over => Pin::new(inner).poll_shutdown(context),
+            _ => Poll::Ready(Ok(())),
         }
-    }
-
-    fn poll_write_vectored(
-        self: Pin<&mut Self>,
-        context: &mut Context<'_>,
-        slices: &[io::IoSlice<'_>],
-    ) -> Poll<io::Result<usize>> {
-        let this = self.get_mut();
-        this.answers();
-        Pin::new(&mut this.inner).poll_write_vectored(context, slices)
-    }
-
-    fn is_write_vectored(&self) -> bool {
-        self.inner.is_write_vectored()
     }
 }
 

@@ -52,10 +52,7 @@ where
             let certificate = ClientCertificate(certificate);
             request.extensions_mut().insert(certificate);
         }
-        let body = |body| AnswerBody {
-            body,
-            _under_way: under_way,
-        };
+        let body = |body| AnswerBody { body, under_way };
         if let Some(direct) = &self.server.routes.direct
             && let Some(target) = Direct::target(&request)
         {
@@ -73,7 +70,7 @@ where
 /// The body of a response, whose request is under way until then.
 pub(super) struct AnswerBody {
     body: ResBody,
-    _under_way: UnderWay,
+    under_way: UnderWay,
 }
 
 impl Body for AnswerBody {
@@ -84,7 +81,12 @@ impl Body for AnswerBody {
         self: Pin<&mut Self>,
         context: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, std::io::Error>>> {
-        Pin::new(&mut self.get_mut().body).poll_frame(context)
+        let this = self.get_mut();
+        let frame = Pin::new(&mut this.body).poll_frame(context);
+        if frame.is_pending() {
+            this.under_way.0.body_waits();
+        }
+        frame
     }
 
     fn is_end_stream(&self) -> bool {

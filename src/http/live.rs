@@ -3,6 +3,7 @@
 //! **Invariant**: both transports send the messages of [`Subscription::next`] one at a time, when the connection can
 //! take more. No queue grows for a slow renderer.
 
+mod events;
 mod screen;
 pub mod wanted;
 
@@ -11,11 +12,11 @@ use std::sync::Arc;
 use bytes::Bytes;
 use futures_util::{StreamExt, stream};
 use salvo_core::conn::ConnCtrl;
-use salvo_core::http::StatusCode;
 use salvo_core::http::header::{
     CACHE_CONTROL, CONNECTION, CONTENT_TYPE, HeaderName, HeaderValue, SEC_WEBSOCKET_PROTOCOL,
     UPGRADE,
 };
+use salvo_core::http::{Method, StatusCode, Version};
 use salvo_core::{Request, Response};
 use salvo_extra::websocket::{Message, WebSocket, WebSocketUpgrade};
 use salvo_oapi::endpoint;
@@ -93,10 +94,16 @@ impl GetLive {
                     // Slow or silent renderers are not disconnected.
                     connection.relax_timeouts();
                 }
-                if let Some(connection) = req.extensions().get::<Arc<Shared>>().cloned() {
+                let connection = req.extensions().get::<Arc<Shared>>().cloned();
+                if let Some(connection) = connection.clone() {
                     wish.cut = Cut(Box::new(move || connection.cut()));
                 }
-                send_events(res, self.0.live.subscribe(wish));
+                let subscription = self.0.live.subscribe(wish);
+                match connection.filter(|_| *req.method() == Method::GET) {
+                    Some(connection) => hand_over(&connection, req, res, subscription),
+                    // The head is all that a HEAD request gets.
+                    None => begin_events(res),
+                }
             }
             Transport::WebSocket => {
                 let live = Arc::clone(&self.0.live);
@@ -168,7 +175,8 @@ impl GetLive {
     }
 }
 
-fn send_events(res: &mut Response, subscription: Subscription) {
+/// Begins a response of events: the body waits after the first one.
+fn begin_events(res: &mut Response) {
     let headers = res.headers_mut();
     headers.insert(CONTENT_TYPE, HeaderValue::from_static("text/event-stream"));
     headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
@@ -178,12 +186,17 @@ fn send_events(res: &mut Response, subscription: Subscription) {
     headers.insert(X_ACCEL_BUFFERING, HeaderValue::from_static("no"));
     res.status_code(StatusCode::OK);
     let hint = Bytes::from(Frame::retry_hint());
-    let events = stream::unfold(subscription, async |mut subscription| {
-        let frame = subscription.next().await?;
-        Some((frame.event(), subscription))
-    });
-    let events = stream::once(async { hint }).chain(events);
-    res.stream(events.map(Ok::<Bytes, std::io::Error>));
+    let begin = stream::once(async { Ok::<Bytes, std::io::Error>(hint) });
+    res.stream(begin.chain(stream::pending()));
+}
+
+/// Begins a response of events, and passes the connection on to who writes them.
+fn hand_over(connection: &Shared, req: &Request, res: &mut Response, subscription: Subscription) {
+    begin_events(res);
+    let is_chunked = req.version() >= Version::HTTP_11;
+    connection.hand_over(Box::new(move |taken, shared| {
+        Box::pin(events::write(taken, shared, subscription, is_chunked))
+    }));
 }
 
 async fn send_messages(mut socket: WebSocket, mut subscription: Subscription) {

@@ -194,6 +194,9 @@ impl Server {
         };
         let connection = Connection::new(stream, silent, held, (Arc::clone(&shared), control));
         self.drive(connection, dispatch, &shared).await;
+        if let Some((writer, taken)) = shared.handed_over() {
+            writer(taken, shared).await;
+        }
     }
 
     /// Whether a connection begins with anything but its first request.
@@ -227,7 +230,7 @@ impl Server {
         Ok(Stream::Tls(Box::new(stream)))
     }
 
-    /// Reads and answers requests until the connection ends.
+    /// Reads and answers requests until the connection ends or is handed over.
     async fn drive<H>(&self, connection: Connection<Stream>, dispatch: Dispatch<H>, shared: &Shared)
     where
         H: HttpService<
@@ -256,7 +259,11 @@ impl Server {
                 is_ending = true;
                 connection.as_mut().graceful_shutdown();
             }
-            connection.as_mut().poll(context)
+            let ended = connection.as_mut().poll(context);
+            match shared.is_handed_over() {
+                true => Poll::Ready(Ok(())),
+                false => ended,
+            }
         });
         if let Err(error) = ended.await {
             tracing::debug!(%error, "a connection ended with an error");

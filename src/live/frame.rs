@@ -18,7 +18,9 @@ use pool::changes::Change;
 /// A message that is ready to be sent.
 #[derive(Debug, Clone)]
 pub struct Frame {
-    event: Bytes,
+    /// The event as a chunk of a body, because all renderers share the bytes that their connections write.
+    chunk: Bytes,
+    event: Range<usize>,
     json: Range<usize>,
 }
 
@@ -34,12 +36,17 @@ pub enum FrameKind {
 impl Frame {
     /// The message as an event of Server-Sent Events.
     pub fn event(&self) -> Bytes {
-        self.event.clone()
+        self.chunk.slice(self.event.clone())
+    }
+
+    /// The event as a chunk of a body of HTTP/1.1.
+    pub fn chunk(&self) -> Bytes {
+        self.chunk.clone()
     }
 
     /// The message as JSON.
     pub fn json(&self) -> Bytes {
-        self.event.slice(self.json.clone())
+        self.chunk.slice(self.json.clone())
     }
 
     /// How long a client of Server-Sent Events waits before it reconnects.
@@ -60,9 +67,17 @@ impl Frame {
         event.push('}');
         let end = event.len();
         event.push_str("\n\n");
+        Self::of(&event, start..end)
+    }
+
+    /// A message whose event is complete, with the place of the JSON in it.
+    fn of(event: &str, json: Range<usize>) -> Self {
+        let size = format!("{:x}\r\n", event.len());
+        let start = size.len();
         Self {
-            event: event.into(),
-            json: start..end,
+            chunk: [&size, event, "\r\n"].concat().into(),
+            event: start..start + event.len(),
+            json: start + json.start..start + json.end,
         }
     }
 
@@ -143,14 +158,10 @@ impl Frame {
     /// The connection ends; the client reconnects later.
     pub(super) fn bye() -> Self {
         let retry_ms = retry_ms();
-        let mut frame = Self::new("bye", None, 0, |json| {
-            let _ = write!(json, r#","retry_ms":{retry_ms}"#);
-        });
-        let mut event = format!("retry: {retry_ms}\n").into_bytes();
-        frame.json = frame.json.start + event.len()..frame.json.end + event.len();
-        event.extend_from_slice(&frame.event);
-        frame.event = event.into();
-        frame
+        let start = format!("retry: {retry_ms}\nevent: bye\ndata: ");
+        let json = format!(r#"{{"type":"bye","retry_ms":{retry_ms}}}"#);
+        let end = start.len() + json.len();
+        Self::of(&[&start, &json, "\n\n"].concat(), start.len()..end)
     }
 }
 
