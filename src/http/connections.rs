@@ -14,9 +14,12 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll};
 use std::time::Duration;
 
+use bytes::Bytes;
 use futures_util::future::BoxFuture;
 use futures_util::task::AtomicWaker;
+use hyper::upgrade::{OnUpgrade, Parts};
 use salvo_core::conn::ConnCtrl;
+use salvo_core::rt::tokio::TokioIo;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::time::{Instant, Sleep};
 use tokio_util::sync::WaitForCancellationFutureOwned;
@@ -118,13 +121,15 @@ enum Handover<S> {
     Not,
     /// The library writes the head of the response.
     To(Writer<S>),
+    /// The library writes the head that changes the protocol, and then gives the connection up.
+    Upgrade(OnUpgrade, Writer<S>),
     /// It is written.
     Done(Writer<S>, Taken<S>),
 }
 
-/// Who writes the rest of a response.
+/// Who writes the rest of a response. The bytes are what the client sent after its request.
 pub(super) type Writer<S> =
-    Box<dyn FnOnce(Taken<S>, Arc<Shared<S>>) -> BoxFuture<'static, ()> + Send>;
+    Box<dyn FnOnce(Taken<S>, Bytes, Arc<Shared<S>>) -> BoxFuture<'static, ()> + Send>;
 
 /// A connection without the HTTP library. It keeps its place.
 pub(super) struct Taken<S> {
@@ -147,6 +152,27 @@ impl<S> Default for Shared<S> {
     }
 }
 
+impl<S: AsyncRead + AsyncWrite + Unpin + Send + 'static> Shared<S> {
+    /// Goes on with a connection that the HTTP library has given up, if it was handed over.
+    pub(super) async fn go_on(self: Arc<Self>) {
+        let handover = std::mem::take(&mut *self.handover());
+        match handover {
+            Handover::Not | Handover::To(_) => {}
+            Handover::Done(writer, taken) => writer(taken, Bytes::new(), self).await,
+            Handover::Upgrade(upgrade, writer) => {
+                let Ok(upgraded) = upgrade.await else { return };
+                let parts = upgraded.downcast::<TokioIo<Connection<S>>>();
+                let Ok(Parts { io, read_buf, .. }) = parts else {
+                    return;
+                };
+                if let Some(taken) = io.into_inner().take() {
+                    writer(taken, read_buf, self).await;
+                }
+            }
+        }
+    }
+}
+
 impl<S> Shared<S> {
     /// Lets `writer` write the rest of this response, which is the last one of the connection: what follows after its
     /// body waits for the first time.
@@ -165,13 +191,9 @@ impl<S> Shared<S> {
         self.is_handed_over.load(Ordering::Relaxed)
     }
 
-    /// The connection and its writer, once the head is written.
-    pub(super) fn handed_over(&self) -> Option<(Writer<S>, Taken<S>)> {
-        let handover = std::mem::take(&mut *self.handover());
-        match handover {
-            Handover::Done(writer, taken) => Some((writer, taken)),
-            Handover::Not | Handover::To(_) => None,
-        }
+    /// Lets `writer` go on with the connection once the library has written the response that changes the protocol.
+    pub(super) fn upgrade(&self, upgrade: OnUpgrade, writer: Writer<S>) {
+        *self.handover() = Handover::Upgrade(upgrade, writer);
     }
 
     fn handover(&self) -> MutexGuard<'_, Handover<S>> {
@@ -288,17 +310,22 @@ impl<S> Connection<S> {
         }
     }
 
+    /// The stream and the place of the connection, once.
+    fn take(&mut self) -> Option<Taken<S>> {
+        Some(Taken {
+            stream: self.inner.take()?,
+            _place: self.place.take(),
+            _held: self.held.take(),
+        })
+    }
+
     /// Passes the stream on to who writes the rest of the response.
     fn hand_over(&mut self) {
-        let mut handover = self.next_head.shared.handover();
+        let shared = Arc::clone(&self.next_head.shared);
+        let mut handover = shared.handover();
         if let Handover::To(writer) = std::mem::take(&mut *handover)
-            && let Some(stream) = self.inner.take()
+            && let Some(taken) = self.take()
         {
-            let taken = Taken {
-                stream,
-                _place: self.place.take(),
-                _held: self.held.take(),
-            };
             *handover = Handover::Done(writer, taken);
             self.next_head
                 .shared

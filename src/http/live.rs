@@ -1,42 +1,38 @@
 //! Pushing to renderers: `GET /api/live` as Server-Sent Events or WebSocket.
 //!
-//! **Invariant**: both transports send the messages of [`Subscription::next`] one at a time, when the connection can
-//! take more. No queue grows for a slow renderer.
+//! **Invariant**: both transports send the messages of a subscription one at a time, when the connection can take more.
+//! No queue grows for a slow renderer.
 
+mod connection;
 mod events;
+mod messages;
 mod screen;
 pub mod wanted;
 
 use std::sync::Arc;
 
 use bytes::Bytes;
-use futures_util::{StreamExt, stream};
+use futures_util::{FutureExt as _, StreamExt as _, stream};
+use hyper::upgrade::OnUpgrade;
 use salvo_core::conn::ConnCtrl;
 use salvo_core::http::header::{
-    CACHE_CONTROL, CONNECTION, CONTENT_TYPE, HeaderName, HeaderValue, SEC_WEBSOCKET_PROTOCOL,
-    UPGRADE,
+    CACHE_CONTROL, CONNECTION, CONTENT_TYPE, HeaderName, HeaderValue, UPGRADE,
 };
 use salvo_core::http::{Method, StatusCode, Version};
 use salvo_core::{Request, Response};
-use salvo_extra::websocket::{Message, WebSocket, WebSocketUpgrade};
 use salvo_oapi::endpoint;
-use tokio_util::sync::CancellationToken;
-use tungstenite::Utf8Bytes;
-use tungstenite::protocol::WebSocketConfig;
 
-use super::connections::Shared;
+use super::connections::{Shared, Writer};
 use super::error::ApiError;
 use super::filter;
 use super::middleware::client;
-use super::reader::{self, Readers, SUBPROTOCOL};
+use super::reader::{self, Readers};
 use super::ticket::choose;
-use ::live::{Cut, Frame, RATE_MAX, Subscribe, Subscription, Transport};
+use ::live::{Cut, Frame, RATE_MAX, Subscribe, Transport};
+use connection::Connection;
 
 const LAST_EVENT_ID: HeaderName = HeaderName::from_static("last-event-id");
 const X_ACCEL_BUFFERING: HeaderName = HeaderName::from_static("x-accel-buffering");
-/// Maximum bytes of a message from a renderer over a WebSocket; no message is read.
-const INBOUND_BYTES_MAX: usize = 4 << 10;
-
 const PARAMETERS: [&str; 11] = [
     "streams", "key", "where", "fields", "since", "max_rate", "token", "screen", "page", "size",
     "v",
@@ -85,48 +81,41 @@ impl GetLive {
         } else {
             Transport::Sse
         };
-        let cut = CancellationToken::new();
-        let wish = self.wish(req, transport, cut.clone()).await;
-        let mut wish = wish.inspect_err(|error| self.0.note_refused(req, error))?;
+        let connection = req.extensions().get::<Arc<Shared>>().cloned();
+        let connection = connection.ok_or_else(|| ApiError::invalid("the connection ends"))?;
+        let wish = self.wish(req, transport, &connection).await;
+        let wish = wish.inspect_err(|error| self.0.note_refused(req, error))?;
+        let live = Arc::clone(&self.0.live);
         match transport {
             Transport::Sse => {
-                if let Some(connection) = req.extensions().get::<ConnCtrl>() {
-                    // Slow or silent renderers are not disconnected.
-                    connection.relax_timeouts();
-                }
-                let connection = req.extensions().get::<Arc<Shared>>().cloned();
-                if let Some(connection) = connection.clone() {
-                    wish.cut = Cut(Box::new(move || connection.cut()));
-                }
-                let subscription = self.0.live.subscribe(wish);
-                match connection.filter(|_| *req.method() == Method::GET) {
-                    Some(connection) => hand_over(&connection, req, res, subscription),
-                    // The head is all that a HEAD request gets.
-                    None => begin_events(res),
+                begin_events(res);
+                // The head is all that a HEAD request gets.
+                if *req.method() == Method::GET {
+                    let is_chunked = req.version() >= Version::HTTP_11;
+                    let subscription = live.subscribe(wish);
+                    connection.hand_over(Box::new(move |taken, _, shared| {
+                        let connection = Connection::new(taken, shared);
+                        events::write(connection, subscription, is_chunked).boxed()
+                    }));
                 }
             }
             Transport::WebSocket => {
-                let live = Arc::clone(&self.0.live);
-                let config = WebSocketConfig::default()
-                    .read_buffer_size(INBOUND_BYTES_MAX)
-                    .write_buffer_size(0)
-                    .max_message_size(Some(INBOUND_BYTES_MAX))
-                    .max_frame_size(Some(INBOUND_BYTES_MAX));
-                let upgraded = WebSocketUpgrade::with_config(config)
-                    .protocols(&[SUBPROTOCOL])
-                    .upgrade(req, res, async move |socket| {
-                        tokio::select! {
-                            () = send_messages(socket, live.subscribe(wish)) => {}
-                            () = cut.cancelled() => {}
-                        }
-                    })
-                    .await;
-                if let Err(error) = upgraded {
-                    res.headers_mut().remove(UPGRADE);
-                    res.headers_mut().remove(SEC_WEBSOCKET_PROTOCOL);
-                    return Err(ApiError::invalid(error.brief));
-                }
+                let upgrade = req.extensions_mut().remove::<OnUpgrade>();
+                let upgrade = upgrade.ok_or(messages::NO_UPGRADE);
+                let upgrade = upgrade.and_then(|upgrade| {
+                    messages::accept(req, res)?;
+                    Ok(upgrade)
+                });
+                let writer: Writer<_> = Box::new(move |taken, early, shared| {
+                    let connection = Connection::new(taken, shared);
+                    messages::send(connection, early, live.subscribe(wish)).boxed()
+                });
+                connection.upgrade(upgrade.map_err(ApiError::invalid)?, writer);
             }
+        }
+        // Slow or silent renderers are not disconnected.
+        if let Some(control) = req.extensions().get::<ConnCtrl>() {
+            control.relax_timeouts();
         }
         Ok(())
     }
@@ -137,8 +126,9 @@ impl GetLive {
         &self,
         req: &mut Request,
         transport: Transport,
-        cut: CancellationToken,
+        connection: &Arc<Shared>,
     ) -> Result<Subscribe, ApiError> {
+        let connection = Arc::clone(connection);
         let (reader, allowed) = self.0.follower(req).await?;
         filter::only(req, &PARAMETERS)?;
         let filter = filter::filter(req)?;
@@ -168,7 +158,7 @@ impl GetLive {
             client: client(req).to_string(),
             agent: reader::agent(req.headers()),
             screen: screen::of(req)?,
-            cut: Cut(Box::new(move || cut.cancel())),
+            cut: Cut(Box::new(move || connection.cut())),
             permit: self.0.live.permit(&reader)?,
             reader,
         })
@@ -188,36 +178,6 @@ fn begin_events(res: &mut Response) {
     let hint = Bytes::from(Frame::retry_hint());
     let begin = stream::once(async { Ok::<Bytes, std::io::Error>(hint) });
     res.stream(begin.chain(stream::pending()));
-}
-
-/// Begins a response of events, and passes the connection on to who writes them.
-fn hand_over(connection: &Shared, req: &Request, res: &mut Response, subscription: Subscription) {
-    begin_events(res);
-    let is_chunked = req.version() >= Version::HTTP_11;
-    connection.hand_over(Box::new(move |taken, shared| {
-        Box::pin(events::write(taken, shared, subscription, is_chunked))
-    }));
-}
-
-async fn send_messages(mut socket: WebSocket, mut subscription: Subscription) {
-    loop {
-        tokio::select! {
-            biased;
-            frame = subscription.next() => {
-                let Some(frame) = frame else { break };
-                let Ok(text) = Utf8Bytes::try_from(frame.json()) else { break };
-                if socket.send(Message::text(text)).await.is_err() {
-                    return;
-                }
-            }
-            // The library answers pings; all other messages are ignored.
-            received = socket.recv() => match received {
-                Some(Ok(message)) if !message.is_close() => {}
-                _ => return,
-            },
-        }
-    }
-    let _ = socket.close().await;
 }
 
 #[cfg(test)]

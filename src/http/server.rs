@@ -194,9 +194,7 @@ impl Server {
         };
         let connection = Connection::new(stream, silent, held, (Arc::clone(&shared), control));
         self.drive(connection, dispatch, &shared).await;
-        if let Some((writer, taken)) = shared.handed_over() {
-            writer(taken, shared).await;
-        }
+        shared.go_on().await;
     }
 
     /// Whether a connection begins with anything but its first request.

@@ -23,9 +23,28 @@ pub(super) enum Stream {
     Tls(Box<TlsStream<Socket>>),
 }
 
-/// Passes everything on to the stream inside, whichever of the two it is.
+/// Passes everything on to the stream inside, whichever of the two it is. With `vectored`, lists of buffers as well.
 macro_rules! pass_on {
-    ($stream:ty, $first:path, $second:path) => {
+    (vectored, $first:path, $second:path) => {
+        fn poll_write_vectored(
+            self: Pin<&mut Self>,
+            context: &mut Context<'_>,
+            slices: &[io::IoSlice<'_>],
+        ) -> Poll<io::Result<usize>> {
+            match self.get_mut() {
+                $first(inner) => Pin::new(inner).poll_write_vectored(context, slices),
+                $second(inner) => Pin::new(inner).poll_write_vectored(context, slices),
+            }
+        }
+
+        fn is_write_vectored(&self) -> bool {
+            match self {
+                $first(inner) => inner.is_write_vectored(),
+                $second(inner) => inner.is_write_vectored(),
+            }
+        }
+    };
+    ($stream:ty, $first:path, $second:path $(, $vectored:ident)?) => {
         impl AsyncRead for $stream {
             fn poll_read(
                 self: Pin<&mut Self>,
@@ -39,7 +58,6 @@ macro_rules! pass_on {
             }
         }
 
-        // Not vectored: a small response is copied into one buffer, which costs less than a list of buffers.
         impl AsyncWrite for $stream {
             fn poll_write(
                 self: Pin<&mut Self>,
@@ -68,9 +86,13 @@ macro_rules! pass_on {
                     $second(inner) => Pin::new(inner).poll_shutdown(context),
                 }
             }
+
+            $(pass_on!($vectored, $first, $second);)?
         }
     };
 }
 
-pass_on!(Socket, Socket::Tcp, Socket::Unix);
+// TLS writes its records with one call.
+pass_on!(Socket, Socket::Tcp, Socket::Unix, vectored);
+// The HTTP library copies a small response into one buffer, which costs less than a list of buffers.
 pass_on!(Stream, Stream::Plain, Stream::Tls);

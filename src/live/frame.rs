@@ -6,7 +6,7 @@
 use std::collections::HashMap;
 use std::fmt::Write as _;
 use std::ops::Range;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use bytes::Bytes;
 
@@ -15,13 +15,24 @@ use base::order::ChangeSeq;
 use pool::Position;
 use pool::changes::Change;
 
-/// A message that is ready to be sent.
+/// The first byte of a frame of a WebSocket: the last one of its message, which is text.
+const FINAL_TEXT: u8 = 0x81;
+/// In place of its length: that follows, in 16 or in 64 bits.
+const LENGTH_16: u8 = 126;
+const LENGTH_64: u8 = 127;
+
+/// A message that is ready to be sent. All renderers share the bytes that their connections write.
 #[derive(Debug, Clone)]
-pub struct Frame {
-    /// The event as a chunk of a body, because all renderers share the bytes that their connections write.
+pub struct Frame(Arc<Encoded>);
+
+#[derive(Debug)]
+struct Encoded {
+    /// The event as a chunk of a body.
     chunk: Bytes,
     event: Range<usize>,
     json: Range<usize>,
+    /// The JSON as a message of a WebSocket, made for the first renderer that wants it.
+    message: OnceLock<Bytes>,
 }
 
 /// Kind of a message with items.
@@ -36,17 +47,41 @@ pub enum FrameKind {
 impl Frame {
     /// The message as an event of Server-Sent Events.
     pub fn event(&self) -> Bytes {
-        self.chunk.slice(self.event.clone())
+        self.0.chunk.slice(self.0.event.clone())
     }
 
     /// The event as a chunk of a body of HTTP/1.1.
     pub fn chunk(&self) -> Bytes {
-        self.chunk.clone()
+        self.0.chunk.clone()
     }
 
     /// The message as JSON.
     pub fn json(&self) -> Bytes {
-        self.chunk.slice(self.json.clone())
+        self.0.chunk.slice(self.0.json.clone())
+    }
+
+    /// The message as a text message of a WebSocket, in one frame (RFC 6455, 5.2).
+    pub fn message(&self) -> Bytes {
+        let message = || {
+            let json = &self.0.chunk[self.0.json.clone()];
+            let length = json.len();
+            let mut message = Vec::with_capacity(length + 10);
+            message.push(FINAL_TEXT);
+            match (u8::try_from(length), u16::try_from(length)) {
+                (Ok(length @ ..LENGTH_16), _) => message.push(length),
+                (_, Ok(length)) => {
+                    message.push(LENGTH_16);
+                    message.extend(length.to_be_bytes());
+                }
+                _ => {
+                    message.push(LENGTH_64);
+                    message.extend((length as u64).to_be_bytes());
+                }
+            }
+            message.extend(json);
+            message.into()
+        };
+        self.0.message.get_or_init(message).clone()
     }
 
     /// How long a client of Server-Sent Events waits before it reconnects.
@@ -74,11 +109,12 @@ impl Frame {
     fn of(event: &str, json: Range<usize>) -> Self {
         let size = format!("{:x}\r\n", event.len());
         let start = size.len();
-        Self {
+        Self(Arc::new(Encoded {
             chunk: [&size, event, "\r\n"].concat().into(),
             event: start..start + event.len(),
             json: start + json.start..start + json.end,
-        }
+            message: OnceLock::new(),
+        }))
     }
 
     /// New values of items, or a part of a snapshot.

@@ -9,6 +9,23 @@ fn check(frame: &Frame, event: &str) {
         .expect("a data line");
     assert_eq!(frame.json(), json.as_bytes());
     serde_json::from_str::<serde_json::Value>(json).expect("JSON");
+    let chunk = format!("{:x}\r\n{event}\r\n", event.len());
+    assert_eq!(frame.chunk(), chunk.as_bytes());
+    assert!(frame.message().ends_with(json.as_bytes()));
+}
+
+#[test]
+fn the_length_of_a_message_is_in_its_frame() {
+    let about = |length: usize| {
+        let json = "x".repeat(length);
+        let message = Frame::of(&json, 0..length).message();
+        assert!(message.ends_with(json.as_bytes()));
+        message[..message.len() - length].to_vec()
+    };
+    assert_eq!(about(125), [0x81, 125]);
+    assert_eq!(about(126), [0x81, 126, 0, 126]);
+    assert_eq!(about(65_535), [0x81, 126, 0xff, 0xff]);
+    assert_eq!(about(65_536), [0x81, 127, 0, 0, 0, 0, 0, 1, 0, 0]);
 }
 
 #[test]
