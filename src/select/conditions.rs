@@ -2,9 +2,9 @@
 //!
 //! **Invariant**: a condition looks at one item alone. Of an item only the fields that are named are read, each once.
 
+mod condition;
 mod read;
 
-use std::cmp::Ordering;
 use std::collections::{BTreeMap, HashSet};
 use std::fmt;
 use std::hash::{Hash, Hasher};
@@ -13,13 +13,9 @@ use item::members;
 
 use crate::by_name::ByName;
 use crate::error::{SyntaxError, is_spaced};
-use crate::marks::escape_into;
-use crate::number::Decimal;
 use crate::scope::{Own, Record, Scope, Source};
 use crate::value::Value;
-
-/// From so many values on they are looked up by their hash.
-const HASHED_FROM: usize = 8;
+use condition::{Comparison, Condition, Test, Values};
 
 /// Which items: conditions that must all hold.
 #[derive(Debug, Clone, Default)]
@@ -41,40 +37,6 @@ struct OfField {
     conditions: Vec<usize>,
     /// Whether all hold for an item that does not have the field.
     hold_without: bool,
-}
-
-#[derive(Debug, Clone, PartialEq, Eq, Hash)]
-struct Condition {
-    is_negated: bool,
-    source: Source,
-    test: Test,
-}
-
-#[derive(Debug, Clone, PartialEq, Eq, Hash)]
-enum Test {
-    /// The text is one of these.
-    Is(Values),
-    /// It begins with one of these.
-    Begins(Vec<String>),
-    /// The number compares so.
-    Compares(Comparison, Decimal),
-    /// It is there, and not null.
-    Exists,
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-enum Comparison {
-    Greater,
-    GreaterOrEqual,
-    Less,
-    LessOrEqual,
-}
-
-/// Texts in their order, and to be looked up where they are many.
-#[derive(Debug, Clone)]
-struct Values {
-    texts: Vec<String>,
-    hashed: HashSet<String>,
 }
 
 impl Where {
@@ -259,125 +221,5 @@ impl fmt::Display for Where {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let texts: Vec<String> = self.conditions.iter().map(Condition::print).collect();
         f.write_str(&texts.join(","))
-    }
-}
-
-impl Condition {
-    fn is_of_keys(&self) -> bool {
-        matches!(self.source, Source::Own(Own::Key | Own::Stream))
-    }
-
-    fn holds(&self, value: &Value<'_>) -> bool {
-        let holds = match &self.test {
-            Test::Is(values) => values.contain(value.text()),
-            Test::Begins(beginnings) => beginnings.iter().any(|one| value.text().starts_with(one)),
-            Test::Compares(comparison, number) => value
-                .number()
-                .is_some_and(|value| comparison.holds(value.cmp(number))),
-            Test::Exists => *value != Value::Empty,
-        };
-        holds != self.is_negated
-    }
-
-    fn print(&self) -> String {
-        self.with_values(<[String]>::to_vec)
-    }
-
-    fn canonical(&self) -> String {
-        self.with_values(|values| {
-            let mut values = values.to_vec();
-            values.sort_unstable();
-            values.dedup();
-            values
-        })
-    }
-
-    fn with_values(&self, order: impl Fn(&[String]) -> Vec<String>) -> String {
-        let mut out = String::new();
-        let name = self.source.name();
-        if self.is_negated {
-            out.push('!');
-        }
-        if name.starts_with('!') {
-            out.push('\\');
-        }
-        escape_into(&name, ",:^><?", &mut out);
-        let list = |sign: char, values: &[String], out: &mut String| {
-            for (at, value) in order(values).iter().enumerate() {
-                out.push(if at == 0 { sign } else { '|' });
-                escape_into(value, ",|", out);
-            }
-        };
-        match &self.test {
-            Test::Is(values) => list(':', &values.texts, &mut out),
-            Test::Begins(beginnings) => list('^', beginnings, &mut out),
-            Test::Compares(comparison, number) => {
-                out.push_str(comparison.sign());
-                out.push_str(&number.to_string());
-            }
-            Test::Exists => out.push('?'),
-        }
-        out
-    }
-}
-
-impl Test {
-    /// What is cheap comes first.
-    fn cost(&self) -> u8 {
-        match self {
-            Self::Exists => 0,
-            Self::Is(_) => 1,
-            Self::Begins(_) => 2,
-            Self::Compares(..) => 3,
-        }
-    }
-}
-
-impl Comparison {
-    fn sign(self) -> &'static str {
-        match self {
-            Self::Greater => ">",
-            Self::GreaterOrEqual => ">=",
-            Self::Less => "<",
-            Self::LessOrEqual => "<=",
-        }
-    }
-
-    fn holds(self, ordering: Ordering) -> bool {
-        match self {
-            Self::Greater => ordering.is_gt(),
-            Self::GreaterOrEqual => ordering.is_ge(),
-            Self::Less => ordering.is_lt(),
-            Self::LessOrEqual => ordering.is_le(),
-        }
-    }
-}
-
-impl Values {
-    fn of(texts: Vec<String>) -> Self {
-        let is_hashed = texts.len() >= HASHED_FROM;
-        let hashed = texts.iter().filter(|_| is_hashed).cloned().collect();
-        Self { texts, hashed }
-    }
-
-    fn contain(&self, text: &str) -> bool {
-        match self.hashed.is_empty() {
-            true => self.texts.iter().any(|one| one == text),
-            false => self.hashed.contains(text),
-        }
-    }
-}
-
-impl PartialEq for Values {
-    fn eq(&self, other: &Self) -> bool {
-        self.texts == other.texts
-    }
-}
-
-impl Eq for Values {}
-
-impl Hash for Values {
-    fn hash<H: Hasher>(&self, state: &mut H) {
-        self.texts.hash(state);
     }
 }
