@@ -3,26 +3,25 @@
 //! **Invariant**: two queries that are equal are answered with the same bytes. A parameter that is not known is no part
 //! of it, and a value that cannot be used is refused in plain words.
 
+mod parameters;
+
 use std::fmt;
 use std::sync::Arc;
 
 use super::rows::record;
-use pool::Item;
-use select::{
-    Fields, ItemFilter, Numbers, Scope, SortBy, SyntaxError, Template, TemplatePlace, Where,
+use parameters::{
+    Parameters, field_or_template, flag, names, number, separator, shape, template, text,
+    within_max,
 };
+use pool::Item;
+use select::{Fields, ItemFilter, Numbers, Scope, SortBy, SyntaxError, Template, Where};
 
 /// Rows of a feed, at most.
 pub(super) const ROWS_MAX: usize = 10_000;
 /// Items that are looked at for a feed, at most.
 pub(super) const LOOKED_AT_MAX: usize = 100_000;
 const ROWS_DEFAULT: usize = 1_000;
-/// Keys and sort fields, at most of each.
-const ENTRIES_MAX: usize = 1_000;
 const DECIMALS_MAX: u32 = 20;
-
-/// Gives a parameter by its name.
-type Parameters<'a> = &'a mut dyn FnMut(&str) -> Option<String>;
 
 /// Why parameters cannot be used.
 #[derive(Debug)]
@@ -281,101 +280,5 @@ impl Query {
             return Err(QueryError::of(message));
         }
         Ok(())
-    }
-}
-
-/// A parameter; empty if it is absent.
-fn text(req: Parameters<'_>, name: &str) -> String {
-    req(name).unwrap_or_default()
-}
-
-fn within_max(name: &str, count: usize) -> Result<(), QueryError> {
-    if count <= ENTRIES_MAX {
-        return Ok(());
-    }
-    let message = format!("{name} may list {ENTRIES_MAX} at most; ask for fewer at once");
-    Err(QueryError::of(message))
-}
-
-fn names(req: Parameters<'_>) -> Result<Names, QueryError> {
-    match req("names").as_deref() {
-        None | Some("_") => Ok(Names::Underscores),
-        Some(".") => Ok(Names::Dots),
-        Some("nested") => Ok(Names::Nested),
-        Some(_) => Err(QueryError::of(
-            "names must be _ (home_score), . (home.score) or nested (objects)",
-        )),
-    }
-}
-
-fn shape(req: Parameters<'_>) -> Result<Shape, QueryError> {
-    match req("shape").as_deref() {
-        None | Some("rows") => Ok(Shape::Rows),
-        Some("object") => Ok(Shape::Object),
-        Some("one") => Ok(Shape::One),
-        Some("fields") => Ok(Shape::Fields),
-        Some(_) => Err(QueryError::of("shape must be rows, object, one or fields")),
-    }
-}
-
-fn separator(format: Format, req: Parameters<'_>) -> Result<char, QueryError> {
-    if format == Format::Tsv {
-        return Ok('\t');
-    }
-    let Some(text) = req("sep") else {
-        return Ok(',');
-    };
-    let mut characters = text.chars();
-    match (characters.next(), characters.next()) {
-        (Some(one), None) if !matches!(one, '"' | '\r' | '\n') => Ok(one),
-        _ => Err(QueryError::of(
-            "sep must be one character, such as ; (write it as %3B), and not a quote",
-        )),
-    }
-}
-
-fn number<T>(req: Parameters<'_>, name: &str, min: T, max: T) -> Result<Option<T>, QueryError>
-where
-    T: std::str::FromStr + PartialOrd + std::fmt::Display + Copy,
-{
-    let Some(text) = req(name) else {
-        return Ok(None);
-    };
-    let number = text
-        .parse()
-        .ok()
-        .filter(|number| (min..=max).contains(number));
-    number.map(Some).ok_or_else(|| {
-        let message = format!("{name} must be a whole number from {min} to {max}");
-        QueryError::of(match name {
-            "limit" => format!("{message}; get more rows page by page, with offset"),
-            _ => message,
-        })
-    })
-}
-
-/// A parameter that is there, or `true`, or is not, or `false`.
-fn flag(req: Parameters<'_>, name: &str, default: bool) -> Result<bool, QueryError> {
-    match req(name).as_deref() {
-        None => Ok(default),
-        Some("" | "true" | "1") => Ok(true),
-        Some("false" | "0") => Ok(false),
-        Some(_) => Err(QueryError::of(format!("{name} must be true or false"))),
-    }
-}
-
-fn template(req: Parameters<'_>, name: &str) -> Result<Option<Template>, QueryError> {
-    let Some(text) = req(name) else {
-        return Ok(None);
-    };
-    let template = Template::parse(name, &text, TemplatePlace::Feed, Scope::FEED)?;
-    Ok(Some(template))
-}
-
-/// A text with values in it, or the name of one field.
-fn field_or_template(req: Parameters<'_>, name: &str) -> Result<Option<Template>, QueryError> {
-    match req(name) {
-        Some(text) if !text.contains('{') => Ok(Some(Template::of_field(name, &text)?)),
-        _ => template(req, name),
     }
 }
