@@ -5,18 +5,19 @@
 //!
 //! **Invariant**: what is signed for a stranger can be no delivery, and what is echoed is plain text of bounded length.
 
+mod answer;
+
 use std::borrow::Cow;
 
 use serde_json::Value;
 
 use super::certified::{SUBSCRIBED, UNSUBSCRIBED, is_sns};
-use super::key::encode;
 use super::place::{Place, parameter};
-use super::preset::{AnswerBody, Handshake, HandshakeCheck, Preset};
+use super::preset::{Handshake, HandshakeCheck, Preset};
 use super::secret::SECRET_LEN_MIN;
-use super::template::{Braces, Piece, Template};
 use super::verify::Check;
 use super::{Delivery, Refused, Verifier, field, preset};
+use answer::{answered, no_text};
 
 pub(super) const TEXT: &str = "text/plain; charset=utf-8";
 pub(super) const JSON: &str = "application/json";
@@ -183,117 +184,6 @@ fn text_at(place: &Place, delivery: &Delivery<'_>) -> Option<String> {
     text.filter(|text| !text.is_empty())
 }
 
-/// The answer to a question that was checked.
-fn answered(
-    one: &Handshake,
-    delivery: &Delivery<'_>,
-    verifier: Option<&Verifier>,
-) -> Result<Challenge, Refused> {
-    let filled = |template: &Template| filled(template, one, delivery, verifier);
-    let mut challenge = Challenge::empty(one.answer.status);
-    match &one.answer.body {
-        None => {}
-        Some(AnswerBody::Text(template)) => {
-            challenge.body = filled(template)?;
-            challenge.content_type = Some(TEXT.into());
-            let nosniff = ("X-Content-Type-Options".to_owned(), "nosniff".to_owned());
-            challenge.headers.push(nosniff);
-        }
-        Some(AnswerBody::Json(json)) => {
-            challenge.body = filled_json(json, &filled)?.to_string();
-            challenge.content_type = Some(JSON.into());
-        }
-    }
-    for (name, template) in &one.answer.headers {
-        let value = filled(template)?;
-        if !value
-            .bytes()
-            .all(|byte| byte == b' ' || byte.is_ascii_graphic())
-        {
-            return Err(Refused::body(
-                "the text to echo in a header is not visible ASCII",
-            ));
-        }
-        match name.eq_ignore_ascii_case("content-type") {
-            true => challenge.content_type = Some(value.into()),
-            false => challenge.headers.push((name.clone(), value)),
-        }
-    }
-    Ok(challenge)
-}
-
-fn filled_json(
-    json: &Value,
-    filled: &dyn Fn(&Template) -> Result<String, Refused>,
-) -> Result<Value, Refused> {
-    Ok(match json {
-        Value::String(text) => match Template::parse(text, Braces::Strict) {
-            Ok(template) => filled(&template)?.into(),
-            Err(_) => json.clone(),
-        },
-        Value::Array(values) => {
-            let values = values.iter().map(|value| filled_json(value, filled));
-            Value::Array(values.collect::<Result<_, _>>()?)
-        }
-        Value::Object(fields) => {
-            let fields = (fields.iter())
-                .map(|(name, value)| Ok((name.clone(), filled_json(value, filled)?)));
-            Value::Object(fields.collect::<Result<_, Refused>>()?)
-        }
-        other => other.clone(),
-    })
-}
-
-fn filled(
-    template: &Template,
-    one: &Handshake,
-    delivery: &Delivery<'_>,
-    verifier: Option<&Verifier>,
-) -> Result<String, Refused> {
-    let signs = one.answer.signs();
-    let mut text = String::new();
-    for piece in &template.pieces {
-        match piece {
-            Piece::Text(plain) => text.push_str(plain),
-            Piece::At(place) => text.push_str(&echoed(place, one, delivery, signs)?),
-            Piece::Signed(encoding, place) => {
-                let token = text_at(place, delivery).filter(|token| is_plain_token(token));
-                let key = verifier.and_then(Verifier::key);
-                let tag = token.and_then(|token| key?.sign(&[token.as_bytes().into()]));
-                let tag = tag.ok_or_else(|| no_plain_token(place))?;
-                text.push_str(&encode(&tag, *encoding));
-            }
-            _ => {}
-        }
-    }
-    Ok(text)
-}
-
-/// A text of the sender, as it is given back.
-fn echoed(
-    place: &Place,
-    one: &Handshake,
-    delivery: &Delivery<'_>,
-    signs: bool,
-) -> Result<String, Refused> {
-    let Some(text) = text_at(place, delivery) else {
-        return Err(no_text(place));
-    };
-    if text.len() > ECHO_LEN_MAX {
-        return Err(Refused::body(format!(
-            "the text to echo has more than {ECHO_LEN_MAX} bytes"
-        )));
-    }
-    let is_for_known = matches!(one.check, HandshakeCheck::VerifyToken(_));
-    if (signs || is_for_known) && !is_plain_token(&text) {
-        return Err(no_plain_token(place));
-    }
-    if one.check == HandshakeCheck::None && text.chars().any(char::is_control) {
-        return Err(Refused::body("the text to echo has a control character"));
-    }
-    Ok(text)
-}
-
 /// The answer to who only tries an address before it is used, as Intercom and many a button "test URL" do. It says
 /// nothing: an address need not be known.
 pub fn of_nobody(method: &str) -> Option<Challenge> {
@@ -375,18 +265,4 @@ pub(super) fn is_plain_token(text: &str) -> bool {
 fn contains(body: &[u8], text: &str) -> bool {
     let mut windows = body.windows(text.len());
     body.len() < BODY_LEN_MAX && windows.any(|window| window == text.as_bytes())
-}
-
-fn no_text(place: &Place) -> Refused {
-    match place {
-        Place::Query(name) => Refused::body(format!("the URL has no parameter {name}")),
-        place => Refused::body(format!("the request has no text at {}", place.written())),
-    }
-}
-
-fn no_plain_token(place: &Place) -> Refused {
-    Refused::body(format!(
-        "the handshake's {} is not 1 to {TOKEN_LEN_MAX} letters, digits, `-` and `_`",
-        super::layout::shown(place)
-    ))
 }

@@ -5,7 +5,10 @@
 //! **Invariant**: a preset is data. A tool that signs as others do needs no code.
 
 mod algorithm;
+mod item_key;
 mod question;
+mod sample;
+mod setup;
 
 use super::path::Path;
 use super::place::{Place, Source};
@@ -13,8 +16,12 @@ use super::template::Template;
 
 pub(crate) use algorithm::ALGORITHMS;
 pub use algorithm::{Algorithm, Digest, Encoding, JwtAlgorithm, SecretForm, Unit};
+pub use item_key::{ItemKey, KeyFields};
 pub use question::Handshake;
 pub(crate) use question::{AnswerBody, HandshakeAnswer, HandshakeCheck, HandshakeSample};
+pub(crate) use sample::Expectation;
+pub use sample::{Sample, SentDelivery};
+pub use setup::{SetupPlaces, ToolSetup};
 
 /// How a tool signs, names and greets.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -285,52 +292,6 @@ pub struct PresetOption {
     pub without: Option<String>,
 }
 
-/// What identifies an item: the first of these that is there.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct ItemKey(pub Vec<KeyFields>);
-
-/// One way to identify an item.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum KeyFields {
-    /// Fields that are the key together.
-    Fields(Vec<Path>),
-    /// The delivery's id.
-    Delivery,
-}
-
-impl ItemKey {
-    /// The one field that it is, if it is no more than that.
-    pub fn single(&self) -> Option<&Path> {
-        match self.0.as_slice() {
-            [KeyFields::Fields(fields)] => match fields.as_slice() {
-                [field] => Some(field),
-                _ => None,
-            },
-            _ => None,
-        }
-    }
-
-    /// The fields that come first.
-    pub fn first(&self) -> String {
-        let described = self.described();
-        let first = described.split(", else ").next();
-        first.unwrap_or_default().to_owned()
-    }
-
-    /// For people: `data.id`, `source and id`, `data.email_id, else data.id`.
-    pub fn described(&self) -> String {
-        let one = |fields: &KeyFields| match fields {
-            KeyFields::Delivery => "@delivery".to_owned(),
-            KeyFields::Fields(fields) => {
-                let texts: Vec<&str> = fields.iter().map(Path::text).collect();
-                texts.join(" and ")
-            }
-        };
-        let all: Vec<String> = self.0.iter().map(one).collect();
-        all.join(", else ")
-    }
-}
-
 /// The answer to a delivery: its status, and a body of the tool's own kind.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DeliveryAnswer {
@@ -346,93 +307,4 @@ impl Default for DeliveryAnswer {
             body: None,
         }
     }
-}
-
-/// What is set up in the tool.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct ToolSetup {
-    /// The tool's file.
-    pub file: Option<String>,
-    /// Its language.
-    pub language: Option<String>,
-    /// What to write there, with the places of [`SetupPlaces`].
-    pub snippet: Option<String>,
-    /// What to do, in order, with the same places.
-    pub steps: Vec<String>,
-}
-
-/// What stands in a tool's settings in place of `{url}`, `{key}` and `{stream}`; and of `{host}`, `{port}` and `{path}`,
-/// for tools that ask for the parts of a URL.
-#[derive(Clone, Copy, Debug)]
-pub struct SetupPlaces<'a> {
-    /// The address of the connector, without its key.
-    pub url: &'a str,
-    pub key: &'a str,
-    pub stream: &'a str,
-}
-
-impl SetupPlaces<'_> {
-    /// A text of the tool's settings with them. Other braces stay.
-    pub fn fill(&self, text: &str) -> String {
-        let (scheme, rest) = self.url.split_once("://").unwrap_or(("https", self.url));
-        let (authority, path) = match rest.split_once('/') {
-            Some((authority, path)) => (authority, format!("/{path}")),
-            None => (rest, "/".to_owned()),
-        };
-        let usual = if scheme == "http" { "80" } else { "443" };
-        // The colons of an IPv6 address stand in brackets.
-        let (host, port) = match authority.rsplit_once(':') {
-            Some((host, port)) if !port.contains(']') => (host, port),
-            _ => (authority, usual),
-        };
-        [
-            ("{url}", self.url),
-            ("{key}", self.key),
-            ("{stream}", self.stream),
-            ("{host}", host),
-            ("{port}", port),
-            ("{path}", &path),
-        ]
-        .iter()
-        .fold(text.to_owned(), |text, (place, value)| {
-            text.replace(place, value)
-        })
-    }
-}
-
-/// A delivery with places for an id and the time: [`fill`](Sample::fill) puts them in.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Sample {
-    /// The event's name as the tool writes it, in a header or in the body; for tools that name none, what happened.
-    pub event: String,
-    /// The body, with `{id}`, `{now}` (RFC 3339), `{now_s}` and `{now_ms}` where those belong.
-    pub body: String,
-    pub content_type: String,
-    /// Headers beside those that signing adds.
-    pub headers: Vec<(String, String)>,
-    /// What comes of it.
-    pub expect: Expectation,
-}
-
-/// What a sample comes to; what is not said is not compared.
-#[derive(Clone, Debug, Default, PartialEq)]
-pub struct Expectation {
-    pub keys: Option<Vec<String>>,
-    pub removed: Option<Vec<String>>,
-    pub ignored: bool,
-    pub fields: Vec<(String, serde_json::Value)>,
-}
-
-/// A delivery that was really sent.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct SentDelivery {
-    pub secret: String,
-    /// Unix seconds; none: the clock does not matter.
-    pub now: Option<u64>,
-    pub method: Option<String>,
-    pub url: Option<String>,
-    pub headers: Vec<(String, String)>,
-    pub body: Vec<u8>,
-    pub options: Vec<(String, String)>,
-    pub valid: bool,
 }

@@ -4,6 +4,9 @@
 //!
 //! **Invariant**: what is written here reads back as the same preset; what is as usual is left out.
 
+mod handshake;
+mod value;
+
 use serde_json::{Map, Value, json};
 
 use super::SECRETS_FROM;
@@ -12,10 +15,11 @@ use crate::key::base64;
 use crate::path::Path;
 use crate::place::{Place, Source};
 use crate::preset::{
-    ALGORITHMS, AnswerBody, DeliveryAnswer, Expectation, Handshake, HandshakeCheck,
-    HandshakeSample, ItemKey, KeyFields, Preset, PresetOption, Sample, SentDelivery, ToolSetup,
-    Verification,
+    ALGORITHMS, DeliveryAnswer, Expectation, ItemKey, KeyFields, Preset, PresetOption, Sample,
+    SentDelivery, ToolSetup, Verification,
 };
+use handshake::handshake;
+use value::lines;
 
 /// The tables that have a heading of their own; what else is a table stands in a line.
 const HEADED: [&str; 6] = [
@@ -95,62 +99,6 @@ pub(crate) fn vector_toml(sent: &SentDelivery) -> String {
     let mut text = String::new();
     lines(&mut text, vector(sent).as_object().into_iter().flatten());
     text
-}
-
-fn lines<'v>(text: &mut String, fields: impl Iterator<Item = (&'v String, &'v Value)>) {
-    for (name, value) in fields {
-        text.push_str(&format!("{} = {}\n", key(name), written(value, true)));
-    }
-}
-
-/// The name of a field.
-fn key(name: &str) -> String {
-    let bare = |byte: u8| byte.is_ascii_alphanumeric() || b"_-".contains(&byte);
-    match !name.is_empty() && name.bytes().all(bare) {
-        true => name.to_owned(),
-        false => quoted(name),
-    }
-}
-
-/// A value on the right of `=`. Within a table in a line no text has lines of its own.
-fn written(value: &Value, has_lines: bool) -> String {
-    match value {
-        Value::String(text) => string(text, has_lines),
-        Value::Array(values) => {
-            let values: Vec<String> = values.iter().map(|one| written(one, false)).collect();
-            format!("[{}]", values.join(", "))
-        }
-        Value::Object(fields) if fields.is_empty() => "{}".to_owned(),
-        Value::Object(fields) => {
-            let fields = fields.iter();
-            let fields: Vec<String> = fields
-                .map(|(name, value)| format!("{} = {}", key(name), written(value, false)))
-                .collect();
-            format!("{{ {} }}", fields.join(", "))
-        }
-        other => other.to_string(),
-    }
-}
-
-fn string(text: &str, has_lines: bool) -> String {
-    let plain = |character: char| !character.is_control() || character == '\t';
-    if has_lines
-        && text.contains('\n')
-        && !text.contains("'''")
-        && !text.ends_with('\'')
-        && text.chars().all(|one| plain(one) || one == '\n')
-    {
-        return format!("'''\n{text}'''");
-    }
-    match text.contains(['"', '\\']) && !text.contains('\'') && text.chars().all(plain) {
-        true => format!("'{text}'"),
-        false => quoted(text),
-    }
-}
-
-/// As in JSON, whose escapes TOML has too; it wants one more.
-fn quoted(text: &str) -> String {
-    Value::from(text).to_string().replace('\u{7f}', "\\u007f")
 }
 
 fn table(preset: &Preset) -> Map<String, Value> {
@@ -314,60 +262,6 @@ fn verification(verify: &Verification) -> Value {
     }
     let claims = pairs(&verify.claims, |claim| claim.written().into());
     fields.filled("claims", claims);
-    fields.done()
-}
-
-fn handshake(one: &Handshake) -> Value {
-    let mut fields = Fields::default();
-    fields.unless("method", one.method.as_str(), "POST");
-    let when = one.when.iter().map(|(place, value)| {
-        let value = value.as_deref().unwrap_or("*");
-        (place.written(), Value::from(value))
-    });
-    fields.filled("when", Value::Object(when.collect()));
-    fields.said("secret", one.secret.as_ref().map(Place::written));
-    let usual = match one.secret {
-        Some(_) => HandshakeCheck::None,
-        None => HandshakeCheck::Signature,
-    };
-    if one.check != usual {
-        fields.put("check", check(&one.check));
-    }
-    let mut answer = Fields::default();
-    answer.unless("status", one.answer.status, 200);
-    match &one.answer.body {
-        Some(AnswerBody::Text(template)) => answer.put("text", template.written()),
-        Some(AnswerBody::Json(json)) => answer.put("json", json.clone()),
-        None => {}
-    }
-    let headers = pairs(&one.answer.headers, |value| value.written().into());
-    answer.filled("headers", headers);
-    fields.filled("answer", answer.done());
-    fields.unless("subscription", one.subscription, false);
-    fields.said("sample", one.sample.as_ref().map(question));
-    fields.done()
-}
-
-fn check(check: &HandshakeCheck) -> Value {
-    match check {
-        HandshakeCheck::Signature => "signature".into(),
-        HandshakeCheck::SignatureIfPresent => "signature-if-present".into(),
-        HandshakeCheck::None => "none".into(),
-        HandshakeCheck::VerifyToken(place) => json!({ "verify_token": place.written() }),
-    }
-}
-
-fn question(sample: &HandshakeSample) -> Value {
-    let mut expect = Fields::default();
-    expect.unless("status", sample.status, 200);
-    expect.said("text", sample.text.as_deref());
-    expect.said("json", sample.json.clone());
-    expect.filled("headers", texts(&sample.answer_headers));
-    let mut fields = Fields::default();
-    fields.filled("query", texts(&sample.query));
-    fields.filled("headers", texts(&sample.headers));
-    fields.filled("body", sample.body.as_str());
-    fields.filled("expect", expect.done());
     fields.done()
 }
 
