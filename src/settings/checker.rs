@@ -6,16 +6,19 @@
 //! refused leaves a mark, so that nothing says later that it is missing. List elements keep their index even if nothing
 //! of them fits.
 
-use std::collections::{HashMap, HashSet};
+mod lists;
+mod secrets;
+
+use std::collections::HashSet;
 use std::path::Path;
 use std::sync::Arc;
 
 use super::BUILT_IN_PLUGINS;
-use super::masking::{names_secret, shown_url};
 use super::problem::{self, Origin, Problem};
-use super::record::{Element, Field, Shape, TextKind};
+use super::record::{Field, Shape};
 use super::{ValidationError, looks_secret};
 use base::tree::{Data, Entry, Node};
+use secrets::holds_secret;
 
 /// Checks one source; collects the problems of all.
 pub(super) struct Checker<'a> {
@@ -207,158 +210,6 @@ impl Checker<'_> {
         }
     }
 
-    fn tables(&mut self, path: &str, mut node: Node, element: &Element) -> Node {
-        let Data::List(elements) = &mut node.data else {
-            return node;
-        };
-        let mut first: HashMap<String, usize> = HashMap::new();
-        for (index, element_node) in elements.iter_mut().enumerate() {
-            let line = element_node.line;
-            let taken = std::mem::replace(element_node, Node::empty_table(line));
-            let path_of = |index| format!("{path}[{index}]");
-            *element_node = self.element(&path_of(index), taken, element);
-            let Some(name) = element_node.name() else {
-                continue;
-            };
-            // Later sources change what earlier ones declare; within one it is a slip.
-            match first.get(name) {
-                Some(other) => {
-                    let (name, other) = (problem::quoted(name), path_of(*other));
-                    let name_line = element_node
-                        .entries()
-                        .iter()
-                        .find(|entry| entry.name == "name")
-                        .and_then(|entry| entry.line);
-                    let message =
-                        format!("the name {name} is already used by {other}; choose another name");
-                    self.report(&format!("{path}[{index}].name"), name_line, message);
-                }
-                None => drop(first.insert(name.to_owned(), index)),
-            }
-        }
-        node
-    }
-
-    /// What is missing is said when all sources are known: another one may have it.
-    fn element(&mut self, path: &str, node: Node, element: &Element) -> Node {
-        let node = self.table(path, node, element.fields);
-        let given = element.one_of.iter().filter(|name| {
-            let given = node.get(name);
-            given.is_some_and(|given| given.data != Data::Refused)
-        });
-        if given.count() > 1 {
-            let message = format!("expected only one of {}", element.either());
-            self.report(path, node.line, message);
-        }
-        node
-    }
-
-    fn list(
-        &mut self,
-        path: &str,
-        mut elements: Vec<Node>,
-        shape: &Shape,
-        line: Option<usize>,
-    ) -> Option<Node> {
-        let (element, least) = match shape {
-            Shape::List(kind, least) => (Shape::Text(*kind), *least),
-            _ => (Shape::Secret, 0),
-        };
-        if elements.len() < least {
-            let wants = ["expected", "must have"][usize::from(self.is_body)];
-            self.report(path, line, format!("{wants} at least one entry"));
-            return None;
-        }
-        let mut is_whole = true;
-        for (index, node) in elements.iter_mut().enumerate() {
-            let path = format!("{path}[{index}]");
-            let taken = std::mem::replace(node, Node::bare(Data::Text(String::new())));
-            match self.value(&path, taken, &element) {
-                Some(kept) => *node = kept,
-                None => is_whole = false,
-            }
-        }
-        // No other text can stand for a secret.
-        (is_whole || matches!(element, Shape::Text(_))).then_some(Node {
-            data: Data::List(elements),
-            line,
-        })
-    }
-
-    /// Checks a table of secrets, each with a name of its own choice.
-    fn secrets(
-        &mut self,
-        path: &str,
-        entries: Vec<Entry>,
-        kind: TextKind,
-        line: Option<usize>,
-    ) -> Node {
-        let mut kept = Vec::new();
-        for Entry { name, line, node } in entries {
-            let path = problem::join(path, &name);
-            if let Err(message) = (kind.check)(&name) {
-                self.report(&path, line, message);
-            } else if let Some(node) = self.value(&path, node, &Shape::Secret) {
-                kept.push(Entry { name, line, node });
-            }
-        }
-        Node {
-            data: Data::Table(kept),
-            line,
-        }
-    }
-
-    /// Checks `{ file = "…" }` or `{ env = "…" }`.
-    fn secret(&mut self, path: &str, mut node: Node) -> Option<Node> {
-        let line = node.line;
-        let mut sound = true;
-        for entry in node.entries() {
-            if !matches!(entry.name.as_str(), "file" | "env") {
-                let hint = problem::hint(&entry.name, &["file", "env"]);
-                let path = problem::join(path, &entry.name);
-                self.report(&path, entry.line, format!("unknown key{hint}"));
-                sound = false;
-            }
-        }
-        let Data::Table(entries) = &mut node.data else {
-            return None;
-        };
-        if !sound {
-            return None;
-        }
-        let [entry] = entries.as_mut_slice() else {
-            self.report(path, line, "expected either `file` or `env`".to_owned());
-            return None;
-        };
-        let path = problem::join(path, &entry.name);
-        let Data::Text(place) = &mut entry.node.data else {
-            let message = format!("expected a string, found {}", entry.node.found());
-            self.report(&path, entry.line, message);
-            return None;
-        };
-        let unusable = place.is_empty() || place.contains('\0');
-        if entry.name == "file" && !unusable {
-            *place = self.resolved(place);
-        } else if entry.name == "env" && !unusable && !place.contains('=') {
-            // A key put here by mistake must not turn up in the message about a variable that is not set.
-            if problem::looks_like_key(place) {
-                let message =
-                    "expected the name of an environment variable, found a key".to_owned();
-                self.report(&path, entry.line, message);
-                return None;
-            }
-            self.variables.insert(place.clone());
-        } else {
-            let wants = match entry.name.as_str() {
-                "file" => "a path",
-                _ => "the name of an environment variable",
-            };
-            self.report(&path, entry.line, format!("expected {wants}"));
-            return None;
-        }
-        Some(node)
-    }
-
     /// A path of this source, from the working directory or the root.
     fn resolved(&self, path: &str) -> String {
         // The folder came from the command line or the system and may not be UTF-8; settings are.
@@ -411,19 +262,6 @@ fn not_finite(path: &str, node: &Node) -> Option<(String, Option<usize>, f64)> {
             entries.find_map(|entry| not_finite(&problem::join(path, &entry.name), &entry.node))
         }
         _ => None,
-    }
-}
-
-/// Whether settings of a plugin hold what must not be shown.
-fn holds_secret(node: &Node, named: bool) -> bool {
-    match &node.data {
-        Data::Text(text) => named || shown_url(text) != *text,
-        Data::List(elements) => elements.iter().any(|node| holds_secret(node, named)),
-        Data::Table(entries) => entries.iter().any(|entry| {
-            let named = named || names_secret(&entry.name);
-            holds_secret(&entry.node, named)
-        }),
-        _ => false,
     }
 }
 

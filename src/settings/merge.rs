@@ -7,8 +7,9 @@
 //! names are first seen; everything else (other lists and secrets too) is replaced as a whole. The origins follow the
 //! same rule, so that the origin of a setting is the source of its value; that of a name is the source that brought it.
 
-use std::collections::{BTreeMap, HashMap};
-use std::ops::Bound;
+mod origins;
+
+use std::collections::HashMap;
 use std::sync::Arc;
 
 use figment::value::{Dict, Map, Value};
@@ -18,82 +19,14 @@ use super::Settings;
 use super::problem::{self, Origin};
 use super::schema::{Element, Field, ROOT, Shape};
 use base::tree::{Data, Entry, Node};
+pub(super) use origins::Origins;
+use origins::Place;
 
 /// One checked source.
 pub(super) struct Layer {
     pub(super) rank: usize,
     pub(super) source: Arc<str>,
     pub(super) node: Node,
-}
-
-/// Where each setting that some source names was set last.
-#[derive(Debug, Clone, Default)]
-pub(super) struct Origins(BTreeMap<String, Place>);
-
-/// Where a setting was set.
-#[derive(Debug, Clone)]
-struct Place {
-    origin: Origin,
-    /// The setting as this source counts: elements that other sources name do not stand in it.
-    path: String,
-    /// What stands there was refused.
-    refused: bool,
-}
-
-impl Origins {
-    /// The origin of exactly this setting; none if it has its default.
-    pub(super) fn of(&self, path: &str) -> Option<&Origin> {
-        self.0.get(path).map(|place| &place.origin)
-    }
-
-    /// The origin of this setting, or of the nearest table or list around it, and the setting as that source counts.
-    pub(super) fn nearest(&self, path: &str) -> Option<(&Origin, String)> {
-        let mut around = path;
-        loop {
-            if let Some(place) = self.0.get(around) {
-                let inside = &path[around.len()..];
-                return Some((&place.origin, format!("{}{inside}", place.path)));
-            }
-            let end = around.rfind(['.', '['])?;
-            around = &around[..end];
-        }
-    }
-
-    /// Whether this setting, or anything inside it, was refused.
-    pub(super) fn was_refused(&self, path: &str) -> bool {
-        self.at_and_inside(path).any(|(_, place)| place.refused)
-    }
-
-    /// This setting was made of that one.
-    pub(super) fn follow(&mut self, path: &str, from: &str) {
-        if let Some(place) = self.0.get(from).cloned() {
-            self.0.insert(path.to_owned(), place);
-        }
-    }
-
-    fn at_and_inside(&self, path: &str) -> impl Iterator<Item = (&String, &Place)> {
-        let from = (Bound::Included(path), Bound::Unbounded);
-        let beginning = self
-            .0
-            .range::<str, _>(from)
-            .map_while(move |(known, place)| {
-                let rest = known.strip_prefix(path)?;
-                Some((known, place, rest))
-            });
-        beginning
-            .filter(|(.., rest)| rest.is_empty() || rest.starts_with(['.', '[']))
-            .map(|(known, place, _)| (known, place))
-    }
-
-    fn forget(&mut self, path: &str) {
-        let gone: Vec<String> = self
-            .at_and_inside(path)
-            .map(|(known, _)| known.clone())
-            .collect();
-        for path in gone {
-            self.0.remove(&path);
-        }
-    }
 }
 
 /// Lays one source over what those before it said.
