@@ -3,29 +3,26 @@
 //! **Invariant**: a file that is not of this log is never changed. A copy is replaced whole: a node that is killed meanwhile
 //! finds the old one, the new one, or none.
 
+mod copy;
+mod follow;
+
 use std::fs::{self, File};
 use std::io;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use rusqlite::Connection;
 use sqlx::PgConnection;
 use thiserror::Error;
 use uuid::Uuid;
 
 use super::log::bases::store_base;
-use super::log::{BaseError, FollowedEntry, Log};
-use super::{
-    ApplyError, ChainDigest, LogPlace, NewerLog, OWN_TABLE, Recorder, ReplicaFile, raised_to,
-};
+use super::log::{BaseError, Log};
+use super::{ApplyError, ChainDigest, LogPlace, NewerLog, OWN_TABLE, Recorder, ReplicaFile};
 use ::postgres::DatabaseError;
 use sqlite::{Synchronous, beside, suspect};
 
 /// What a file is called until it is whole.
 const PART: &str = ".part";
-/// A write-ahead log of more bytes is copied back while entries are applied: it would grow with all that the copies lack, and
-/// each page is looked for in all of it.
-const WAL_BYTES_MAX: u64 = 64 << 20;
 
 /// Why the copies of a node are not at the head.
 #[derive(Debug, Error)]
@@ -80,14 +77,6 @@ pub struct CopiesAtRest<'a> {
 
 /// How a file is brought to the newest format, or why it cannot be.
 pub type UpgradeFile = fn(ReplicaFile, &Path) -> Result<(), String>;
-
-/// One of the two files, open.
-struct Copy {
-    path: PathBuf,
-    connection: Connection,
-    recorder: Recorder,
-    place: LogPlace,
-}
 
 impl CopiesAtRest<'_> {
     /// Applies what the copies lack. Where they are missing, damaged or of no use, a base takes their place. None: the log has
@@ -190,104 +179,6 @@ impl CopiesAtRest<'_> {
         Ok(())
     }
 
-    /// Applies entries up to the head of the log; none: the copies are missing or of no use.
-    async fn follow(self, log: &mut Log) -> Result<Option<LogPlace>, AtRestError> {
-        let Some(mut copies) = self.open()? else {
-            return Ok(None);
-        };
-        loop {
-            let from = copies.iter().map(|copy| copy.place);
-            let from = from.min_by_key(|place| place.n).unwrap_or_default();
-            let followed = log.follow(from).await?;
-            let is_level = copies.iter().all(|copy| copy.place == from);
-            let head = followed.head.place;
-            if head == LogPlace::default() {
-                // A node that was killed while it began the log has copies at entry 0.
-                return match copies.iter().all(|copy| copy.place.n == 0) {
-                    true => Ok(None),
-                    false => Err(AtRestError::NoLog),
-                };
-            }
-            // What a copy has was appended before, so the log has lost it.
-            if (copies.iter()).any(|copy| copy.place.n >= head.n && copy.place != head) {
-                tracing::warn!(
-                    "the copies of this node have entries that the database has lost: it takes new ones, and screens begin anew"
-                );
-                log.note_loss().await?;
-                return Ok(None);
-            }
-            match followed.entries.is_empty() {
-                true if followed.fits && is_level => return Ok(Some(from)),
-                false if followed.fits => {}
-                _ => return Ok(None),
-            }
-            for copy in &mut copies {
-                match self.apply(copy, &followed.entries).await {
-                    Err(AtRestError::Apply(error)) if is_of_no_use(&error) => {
-                        if matches!(error, ApplyError::OtherEntry(_)) {
-                            log.note_loss().await?;
-                        }
-                        tracing::warn!(%error, "the copies of this node cannot be brought further: it takes new ones");
-                        return Ok(None);
-                    }
-                    applied => applied?,
-                }
-            }
-            // Others append meanwhile: there may always be one more.
-            if copies.iter().all(|copy| copy.place == head) {
-                return Ok(Some(head));
-            }
-        }
-    }
-
-    /// Applies those that a copy lacks, and upgrades it where the log has a newer format.
-    async fn apply(self, copy: &mut Copy, entries: &[FollowedEntry]) -> Result<(), AtRestError> {
-        while let Some((place, format)) = copy.apply(entries)? {
-            if format > self.format {
-                // Raised since this node has asked for the head, which names the version.
-                let newer = NewerLog {
-                    format,
-                    known: self.format,
-                    version: String::new(),
-                };
-                return Err(newer.into());
-            }
-            if format < self.format {
-                // The code that leads to it is in older versions; this one leads to its own format.
-                let reason = format!("entry {} leads to format {format}", place.n);
-                return Err(ApplyError::DoesNotFit(reason).into());
-            }
-            let (file, path, upgrade) = (copy.recorder.file, copy.path.clone(), self.upgrade);
-            tracing::info!(file = %path.display(), entry = place.n, "upgrading the copy");
-            let upgraded = tokio::task::spawn_blocking(move || upgrade(file, &path)).await;
-            let upgraded = upgraded
-                .map_err(|error| error.to_string())
-                .and_then(|done| done);
-            upgraded.map_err(|error| AtRestError::Upgrade(copy.path.clone(), error))?;
-            // Who is killed before this upgrades once more what is upgraded.
-            *copy = Copy::open(&copy.path.clone(), file)?;
-            place.store(&copy.connection)?;
-            copy.place = place;
-        }
-        Ok(())
-    }
-
-    /// Both, unless one is missing or damaged.
-    fn open(self) -> Result<Option<[Copy; 2]>, AtRestError> {
-        let mut copies = Vec::new();
-        for (file, path) in ReplicaFile::ALL.into_iter().zip(self.files) {
-            if !path.exists() {
-                continue;
-            }
-            match Copy::open(path, file) {
-                Ok(copy) => copies.push(copy),
-                Err(AtRestError::File(error)) if sqlite::damage::is_damage(&error) => {}
-                Err(error) => return Err(error),
-            }
-        }
-        Ok(copies.try_into().ok())
-    }
-
     /// Replaces both by the newest base; where they are then. None: there is none.
     async fn take_base(self, log: &mut Log) -> Result<Option<LogPlace>, AtRestError> {
         let parts = self.files.map(|file| beside(file, PART));
@@ -342,70 +233,6 @@ impl FirstBase {
     }
 }
 
-impl Copy {
-    fn open(path: &Path, file: ReplicaFile) -> Result<Self, AtRestError> {
-        let connection = sqlite::open_writer(path, Synchronous::Normal)?;
-        let place = LogPlace::stored(&connection)?;
-        let place = place.ok_or_else(|| AtRestError::OtherFile(path.to_owned()))?;
-        Ok(Self {
-            path: path.to_owned(),
-            recorder: Recorder::attach(&connection, file)?,
-            connection,
-            place,
-        })
-    }
-
-    /// Applies those that it lacks, in one transaction. One behind which the log has another format ends it: the place behind
-    /// it, and the format.
-    fn apply(&mut self, entries: &[FollowedEntry]) -> Result<Option<(LogPlace, i32)>, ApplyError> {
-        self.recorder.prepare(&self.connection)?;
-        sqlite::begin(&self.connection)?;
-        let (mut place, mut raised) = (self.place, None);
-        for followed in entries.iter().filter(|entry| entry.place.n > self.place.n) {
-            if let Some(format) = raised_to(&followed.change)? {
-                raised = Some((follows(place, followed)?, format));
-                break;
-            }
-            let entry = followed.entry();
-            place = self.recorder.apply(&self.connection, place, &entry)?.place;
-        }
-        place.store(&self.connection)?;
-        sqlite::commit(&self.connection)?;
-        self.place = place;
-        copy_back(&self.connection, &self.path, WAL_BYTES_MAX)?;
-        Ok(raised)
-    }
-}
-
-/// Copies the write-ahead log of a file back that has more than `bytes_max`, and empties it.
-fn copy_back(connection: &Connection, path: &Path, bytes_max: u64) -> Result<(), rusqlite::Error> {
-    let log = beside(path, "-wal").metadata();
-    if log.is_ok_and(|log| log.len() > bytes_max) {
-        connection.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |_| Ok(()))?;
-    }
-    Ok(())
-}
-
-/// The place of an entry that follows on `place`.
-fn follows(place: LogPlace, entry: &FollowedEntry) -> Result<LogPlace, ApplyError> {
-    match entry.place == place.after(&entry.change) {
-        true => Ok(entry.place),
-        false => Err(ApplyError::OtherEntry(format!(
-            "entry {} does not follow on entry {}",
-            entry.place.n, place.n
-        ))),
-    }
-}
-
-/// Whether another copy has to take the place of this one.
-fn is_of_no_use(error: &ApplyError) -> bool {
-    match error {
-        ApplyError::DoesNotFit(_) | ApplyError::OtherEntry(_) => true,
-        ApplyError::File(error) => sqlite::damage::is_damage(error),
-        ApplyError::Newer(_) => false,
-    }
-}
-
 /// Notes in a file that nobody has open where it is.
 fn place_at(path: &Path, file: ReplicaFile, place: LogPlace) -> Result<(), rusqlite::Error> {
     let connection = sqlite::open_writer(path, Synchronous::Normal)?;
@@ -422,29 +249,4 @@ pub(super) fn delete(path: &Path) -> io::Result<()> {
         }
     }
     Ok(())
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_write_ahead_log_is_copied_back_when_it_is_large() {
-        let folder = tempfile::tempdir().expect("a folder");
-        let path = folder.path().join("pool.db");
-        let connection = sqlite::open_writer(&path, Synchronous::Normal).expect("a file");
-        let made = "CREATE TABLE t (a BLOB); INSERT INTO t VALUES (randomblob(200000))";
-        connection.execute_batch(made).expect("a table");
-        let log_bytes = || {
-            let log = beside(&path, "-wal").metadata();
-            log.expect("a write-ahead log").len()
-        };
-        let before = log_bytes();
-        assert!(before > 200_000, "nobody else copies it back: {before}");
-        copy_back(&connection, &path, before).expect("nothing to do");
-        assert_eq!(log_bytes(), before);
-        copy_back(&connection, &path, before - 1).expect("it is copied back");
-        assert_eq!(log_bytes(), 0);
-        assert!(path.metadata().expect("a file").len() > 200_000);
-    }
 }

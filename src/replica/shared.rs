@@ -5,26 +5,25 @@
 //!
 //! **Invariant**: up to the place both files have each entry that concerns them, or are about to commit it under their lock.
 
+mod behind;
+mod calls;
+mod error;
 mod seen;
 
 use std::fmt;
 use std::future::Future;
-use std::sync::mpsc::{SyncSender, sync_channel};
+use std::sync::mpsc::sync_channel;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
-use std::time::Duration;
 
 use postgres::DatabaseError;
-use thiserror::Error;
 use tokio::sync::{Notify, mpsc};
 
-use crate::log::{AppendError, FollowedEntries, Log, NewEntry};
+use crate::log::{AppendError, FollowedEntries, Log};
 use crate::{LogEntry, LogPlace, NewerLog, ReplicaFile, Said, part_of};
+pub use behind::{Again, Behind};
+use calls::{Call, serve};
+pub use error::LogError;
 use seen::Seen;
-
-/// A writer waits so long for entries that it lacks.
-const FOLLOWED_WITHIN: Duration = Duration::from_secs(10);
-/// Work that is behind runs so often.
-const TIMES_MAX: u32 = 50;
 
 /// The log as both files of a node have it. Cheap to clone.
 #[derive(Debug, Clone)]
@@ -58,109 +57,11 @@ struct State {
     failure: Option<LogError>,
 }
 
-/// Why a file cannot commit. Nothing of the work happened, but of [`LogError::Unknown`].
-#[derive(Debug, Clone, PartialEq, Eq, Error)]
-pub enum LogError {
-    /// It cannot be reached, or has no room. The same works when it is back.
-    #[error("{0}; nothing was changed. Retry when the database is back")]
-    Database(DatabaseError),
-    /// Entries of other nodes cannot be applied just now. The same works when they can.
-    #[error("the changes of other nodes cannot be applied: {0}; nothing was changed. Retry later")]
-    NotFollowed(String),
-    /// This node does not run the sinks, or no longer.
-    #[error("another node runs the sinks; nothing was changed. Stop the sinks of this node")]
-    NotTheOwner,
-    /// The files have another entry than the log.
-    #[error(
-        "the copy of this node differs from the log; nothing was changed. Restart the node: it takes a new copy"
-    )]
-    Differs,
-    /// A newer version has written.
-    #[error("{0}; nothing was changed")]
-    Newer(NewerLog),
-    /// The change is larger than an entry may be: 64 MiB of work that can be done in parts, otherwise 512 MiB.
-    #[error(
-        "a change of {bytes} bytes is too large for the log, which takes {bytes_max} at once; nothing was changed. Send fewer items in a request, or lower the history of the stream"
-    )]
-    TooLarge {
-        /// What the file has changed.
-        bytes: usize,
-        /// What it may.
-        bytes_max: usize,
-    },
-    /// The answer was lost, and what could tell is kept no longer. The work may have happened: it must not be done again
-    /// without a look.
-    #[error(
-        "the database was away for too long: nobody knows whether this was changed. Look before you retry"
-    )]
-    Unknown,
-}
-
-impl LogError {
-    /// Whether the same works later, without anybody's help but the database's.
-    pub fn passes(&self) -> bool {
-        matches!(self, Self::Database(_) | Self::NotFollowed(_))
-    }
-
-    /// Whether the database does not answer.
-    pub fn is_outage(&self) -> bool {
-        matches!(self, Self::Database(DatabaseError::Away(_)))
-    }
-
-    /// Whether nobody knows if it happened.
-    pub fn is_unknown(&self) -> bool {
-        matches!(self, Self::Unknown)
-    }
-}
-
-impl From<DatabaseError> for LogError {
-    fn from(error: DatabaseError) -> Self {
-        Self::Database(error)
-    }
-}
-
-/// Entries are missing: [`follow`](Behind::follow), and do the work again.
-#[derive(Debug)]
-pub struct Behind {
-    log: SharedLog,
-    /// The file had come here.
-    n: u64,
-}
-
-/// How often a piece of work ran that was behind. Lets others append again when it ends.
-#[derive(Debug, Default)]
-pub struct Again {
-    times: u32,
-    reserved: Option<SharedLog>,
-}
-
-impl Drop for Again {
-    fn drop(&mut self) {
-        if let Some(log) = &self.reserved {
-            let _ = log.0.calls.send(Call::Release);
-        }
-    }
-}
-
 /// Why an entry was not appended.
 #[derive(Debug)]
 pub(crate) enum Refusal {
     Behind(Behind),
     Log(LogError),
-}
-
-#[derive(Debug)]
-enum Call {
-    Append {
-        fence: Option<i64>,
-        before: LogPlace,
-        change: Vec<u8>,
-        said: Said,
-        answer: SyncSender<Result<LogPlace, AppendError>>,
-    },
-    /// Nobody else appends until this node does. Answers how far the log is.
-    Reserve(SyncSender<Result<u64, DatabaseError>>),
-    Release,
 }
 
 impl SharedLog {
@@ -367,82 +268,6 @@ impl SharedLog {
     fn state(&self) -> MutexGuard<'_, State> {
         self.0.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
-}
-
-impl Behind {
-    /// Waits until both files have what was missing. Blocks; the file must not be locked. From the second time on nobody
-    /// else appends meanwhile: a node that appends all the time would win for ever.
-    ///
-    /// # Errors
-    /// It cannot be read or applied, or not soon. See [`LogError`].
-    pub fn follow(self, again: &mut Again) -> Result<(), LogError> {
-        let Self { log, n } = self;
-        let mut until = n + 1;
-        again.times += 1;
-        if again.times > TIMES_MAX {
-            return Err(LogError::NotFollowed("other nodes were faster".to_owned()));
-        }
-        if again.times > 1 {
-            match log.reserve() {
-                Ok(head) => until = head,
-                // Another node has done so: it is its turn.
-                Err(LogError::Database(DatabaseError::Conflict(_))) => {}
-                Err(error) => return Err(error),
-            }
-            again.reserved = Some(log.clone());
-        }
-        let mut state = log.state();
-        let failures = state.failures;
-        log.0.lacking.notify_one();
-        loop {
-            if state.place.is_some_and(|place| place.n >= until) {
-                return Ok(());
-            }
-            if let Some(why) = &state.ended {
-                return Err(why.clone());
-            }
-            if state.failures > failures
-                && let Some(why) = &state.failure
-            {
-                return Err(why.clone());
-            }
-            let waited = log.0.moved.wait_timeout(state, FOLLOWED_WITHIN);
-            let (next, time) = waited.unwrap_or_else(PoisonError::into_inner);
-            if time.timed_out() {
-                return Err(DatabaseError::silent(FOLLOWED_WITHIN).into());
-            }
-            state = next;
-        }
-    }
-}
-
-async fn serve(mut log: Log, mut called: mpsc::UnboundedReceiver<Call>, format: i32) {
-    while let Some(call) = called.recv().await {
-        match call {
-            Call::Append {
-                fence,
-                before,
-                change,
-                said,
-                answer,
-            } => {
-                let entry = NewEntry {
-                    fence,
-                    before,
-                    change: &change,
-                    seq: said.seq,
-                    low_water: said.low_water,
-                    format,
-                };
-                let _ = answer.send(log.append(&entry).await);
-            }
-            Call::Reserve(answer) => {
-                let _ = answer.send(log.reserve().await);
-            }
-            Call::Release => log.release().await,
-        }
-    }
-    log.close().await;
 }
 
 fn stopping() -> LogError {

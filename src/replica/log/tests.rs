@@ -17,7 +17,7 @@ use postgres::refusal;
 use postgres_server::{Line, Postgres, cluster_at};
 
 use super::*;
-use crate::{FileChange, change};
+use crate::{FileChange, ReplicaFile, change};
 
 /// A schema of a server.
 struct Cluster<'a> {
