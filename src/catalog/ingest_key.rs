@@ -2,10 +2,11 @@
 //!
 //! **Invariant**: a key that was revoked is never valid again.
 
+mod row;
+mod state;
+
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
-
-use serde_json::{Value, json};
 
 use super::connector::{Connector, Signs, may_delete, preset_of};
 use super::last_time::LastTime;
@@ -13,89 +14,10 @@ use super::signing::Signing;
 use super::{KeyHash, Quota, Rules, Stream, Volume, VolumeLimits, key};
 use base::budget::Share;
 use base::clock::{self, Unix};
+pub(super) use row::KeyRow;
 use settings::{Limits, Networks, Verify};
+pub use state::KeyState;
 use webhook::Preset;
-
-/// Whether a key can be used.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum KeyState {
-    /// It can.
-    Active,
-    /// Its time has run out.
-    Expired,
-    /// Somebody revoked it.
-    Revoked,
-}
-
-impl KeyState {
-    /// As shown to people and programs.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Active => "active",
-            Self::Expired => "expired",
-            Self::Revoked => "revoked",
-        }
-    }
-
-    pub(super) fn of(expires_at: Option<Unix>, revoked_at: Option<Unix>, now: Unix) -> Self {
-        match (expires_at, revoked_at) {
-            (_, Some(_)) => Self::Revoked,
-            (Some(expires_at), _) if expires_at <= now => Self::Expired,
-            _ => Self::Active,
-        }
-    }
-}
-
-/// What is written down of an ingest key.
-#[derive(Debug, Clone, PartialEq)]
-pub(super) struct KeyRow {
-    pub(super) connector: Arc<str>,
-    pub(super) name: Box<str>,
-    pub(super) description: Option<Box<str>>,
-    pub(super) hash: KeyHash,
-    /// None while only the digest is known.
-    pub(super) prefix: Option<Arc<str>>,
-    pub(super) stream: Arc<str>,
-    pub(super) expires_at: Option<Unix>,
-    pub(super) revoked_at: Option<Unix>,
-    pub(super) created_at: Option<Unix>,
-    pub(super) allow_in_url: bool,
-    pub(super) networks: Networks,
-    /// In place of a text of its own: how what it signs is verified.
-    pub(super) verify: Option<Arc<Verify>>,
-}
-
-impl KeyRow {
-    /// What can be set of it.
-    pub(super) fn settings(&self) -> settings::Key {
-        settings::Key {
-            name: self.name.to_string(),
-            description: self.description.as_deref().map(str::to_owned),
-            stream: self.stream.to_string(),
-            expires_at: self.expires_at.map(clock::rfc3339),
-            networks: self.networks.clone(),
-            allow_in_url: self.allow_in_url,
-            verify: self.verify.as_deref().cloned(),
-            ..settings::Key::default()
-        }
-    }
-
-    /// For the audit log.
-    pub(super) fn shown(&self) -> Value {
-        json!({
-            "connector": &*self.connector,
-            "name": &*self.name,
-            "description": self.description,
-            "prefix": self.prefix.as_deref(),
-            "stream": &*self.stream,
-            "expires_at": self.expires_at.map(clock::rfc3339),
-            "revoked_at": self.revoked_at.map(clock::rfc3339),
-            "allow_in_url": self.allow_in_url,
-            "networks": self.networks,
-            "verify": self.verify,
-        })
-    }
-}
 
 /// A key that may submit to one stream.
 #[derive(Debug)]

@@ -9,12 +9,14 @@
 
 mod audit;
 mod bucket;
+mod caller;
 mod change;
 mod connector;
 mod entries;
 mod error;
 mod ingest_key;
 mod last_time;
+mod listing;
 mod logged;
 mod problems;
 mod quota;
@@ -45,8 +47,8 @@ pub use audit::{
     ACTIONS as AUDIT_ACTIONS, Actor, AuditEntry, Change as AuditChange, Filter as AuditFilter,
     OLD_ACTIONS as OLD_AUDIT_ACTIONS, action_names, current_action,
 };
-use base::clock::Unix;
 pub use base::key::{self, KeyHash};
+pub use caller::Caller;
 pub use change::key::{GRACE_SECONDS_MAX, NewKey, Rotation};
 pub use connector::{Connector, Signs};
 use entries::Entries;
@@ -139,14 +141,6 @@ impl std::fmt::Debug for Store {
     }
 }
 
-/// Who calls.
-#[derive(Debug, Clone)]
-pub struct Caller {
-    pub key: Arc<IngestKey>,
-    /// Whether everything is checked and logged but nothing stored.
-    pub test: bool,
-}
-
 impl Catalog {
     /// Opens or makes `catalog.db` at `path`: what it holds, and what the configuration declares. The second
     /// part of the answer is what does not fit together, in sentences.
@@ -209,71 +203,6 @@ impl Catalog {
         store.follower = Some(Box::new(follower));
     }
 
-    /// The caller with this secret, if it is known and valid now.
-    pub fn caller(&self, secret: &str) -> Option<Caller> {
-        let key = self.key_of(KeyHash::of(secret))?;
-        key.note_use(secret);
-        Some(Caller {
-            key,
-            test: key::is_test(secret),
-        })
-    }
-
-    /// The caller whose certificate has this SHA-256, if its key is known and valid now.
-    pub fn caller_with_certificate(&self, fingerprint: [u8; 32]) -> Option<Caller> {
-        let key = self.key_of(KeyHash::of_certificate(fingerprint))?;
-        Some(Caller { key, test: false })
-    }
-
-    fn key_of(&self, hash: KeyHash) -> Option<Arc<IngestKey>> {
-        let key = self.read(|entries| entries.keys.get(&hash).cloned())?;
-        let now = Unix::now();
-        if !key.is_valid_at(now) || key.verify().is_some() {
-            return None;
-        }
-        key.was_used_at(now);
-        Some(key)
-    }
-
-    /// The key with this secret, if it is known and has expired or was revoked.
-    pub fn ended_key(&self, secret: &str) -> Option<Arc<IngestKey>> {
-        let key = self.ended(KeyHash::of(secret))?;
-        key.note_use(secret);
-        Some(key)
-    }
-
-    /// The same of a certificate with this SHA-256.
-    pub fn ended_key_with_certificate(&self, fingerprint: [u8; 32]) -> Option<Arc<IngestKey>> {
-        self.ended(KeyHash::of_certificate(fingerprint))
-    }
-
-    fn ended(&self, hash: KeyHash) -> Option<Arc<IngestKey>> {
-        let key = self.read(|entries| entries.keys.get(&hash).cloned())?;
-        (key.verify().is_none() && key.state() != KeyState::Active).then_some(key)
-    }
-
-    /// The reader with this secret, if it is known and valid now.
-    pub fn reader(&self, secret: &str) -> Option<Arc<Reader>> {
-        self.reader_of(KeyHash::of(secret))
-    }
-
-    /// The reader whose certificate has this SHA-256, if it is known and valid now.
-    pub fn reader_with_certificate(&self, fingerprint: [u8; 32]) -> Option<Arc<Reader>> {
-        self.reader_of(KeyHash::of_certificate(fingerprint))
-    }
-
-    /// Whether there is a read key that pages of this origin may read with.
-    pub fn admits_origin(&self, origin: &str) -> bool {
-        let admits = |reader: &Arc<Reader>| reader.admits(origin);
-        self.read(|entries| entries.readers.values().any(admits))
-    }
-
-    /// The reader whose key or certificate is found by this digest, if it is known and valid now.
-    pub fn reader_of(&self, hash: KeyHash) -> Option<Arc<Reader>> {
-        let reader = self.read(|entries| entries.readers.get(&hash).cloned())?;
-        reader.is_valid_at(Unix::now()).then_some(reader)
-    }
-
     /// Takes the streams, connectors, keys and sinks of a changed configuration. Keys that are not in it, or may do something
     /// else than before, are revoked. What was made at run time stays, and so do the items of a stream that is not in it.
     /// Returns what does not fit together.
@@ -285,63 +214,6 @@ impl Catalog {
         warnings.extend(store.declared_sinks.joined(&store.made.sinks).1);
         self.publish(&store);
         warnings
-    }
-
-    /// The streams that people made, by name.
-    pub fn streams(&self) -> Vec<Arc<Stream>> {
-        let mut streams = self.readable_streams();
-        streams.retain(|stream| !stream.is_built_in);
-        streams
-    }
-
-    /// All streams, by name.
-    pub fn readable_streams(&self) -> Vec<Arc<Stream>> {
-        self.now().streams.values().cloned().collect()
-    }
-
-    /// A stream by its name.
-    pub fn stream(&self, name: &str) -> Option<Arc<Stream>> {
-        self.read(|entries| entries.streams.get(name).cloned())
-    }
-
-    /// [`Stream::life`]; 0 if there is no such stream.
-    pub fn stream_life(&self, name: &str) -> u64 {
-        self.read(|entries| entries.streams.get(name).map_or(0, |stream| stream.life))
-    }
-
-    /// Whether the stream exists.
-    pub fn has_stream(&self, name: &str) -> bool {
-        self.read(|entries| entries.streams.contains_key(name))
-    }
-
-    /// The connectors, by name.
-    pub fn connectors(&self) -> Vec<Arc<Connector>> {
-        self.now().connectors.values().cloned().collect()
-    }
-
-    /// A connector by its id.
-    pub fn connector(&self, id: &str) -> Option<Arc<Connector>> {
-        self.read(|entries| entries.connectors.get(id).cloned())
-    }
-
-    /// What the keys may of a connector that has no limits of its own.
-    pub fn limits(&self) -> &Limits {
-        &self.limits
-    }
-
-    /// What stands before the path in every URL that tools are given, if the configuration says so.
-    pub fn public_url(&self) -> Option<&str> {
-        self.public_url.as_deref()
-    }
-
-    /// The read keys, by name.
-    pub fn read_keys(&self) -> Vec<Arc<ReadKey>> {
-        self.now().read_keys.values().cloned().collect()
-    }
-
-    /// A read key by its name.
-    pub fn read_key(&self, name: &str) -> Option<Arc<ReadKey>> {
-        self.read(|entries| entries.read_keys.get(name).cloned())
     }
 
     /// A page of the audit log, newest first: at most `limit` of the entries that are wanted. Blocks, and waits for no change:
