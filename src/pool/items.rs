@@ -5,20 +5,21 @@
 //! **Invariant**: what is returned was true at one moment, and no change up to
 //! [`Page::through`] is missing from it.
 
-use std::collections::HashSet;
+mod row;
+mod snapshot;
+
 use std::sync::atomic::Ordering;
 
-use futures_util::{Stream, TryStreamExt};
-use serde_json::value::RawValue;
-use sqlx::sqlite::SqliteRow;
-use sqlx::{AssertSqlSafe, Row};
+use futures_util::TryStreamExt;
+use sqlx::AssertSqlSafe;
 
 use super::change_log::{ChangedRow, StateKind};
 use super::changes::Change;
 use super::{Pool, PoolError, Position};
 use base::order::ChangeSeq;
-use item::members;
-use select::{ItemFilter, Record};
+use row::read_items;
+pub use row::{Item, overridden_in};
+pub use snapshot::SnapshotPage;
 
 /// Rows of `items` that are shown as they are: all of them, in a stream without acts. That is asked once.
 pub(super) const AS_STORED: &str = "(NOT EXISTS (SELECT 1 FROM shown WHERE stream = ?1)
@@ -56,15 +57,6 @@ pub struct Page {
     pub more: bool,
     /// Nothing is missing. If not, the file does not reach back to the position any more: read all items.
     pub is_whole: bool,
-}
-
-/// Some items of a stream, in the order of their keys.
-#[derive(Debug)]
-pub struct SnapshotPage {
-    /// Each item as a change with the number of its last one.
-    pub changes: Vec<Change>,
-    /// There are items with later keys.
-    pub more: bool,
 }
 
 /// The newest item alone.
@@ -145,47 +137,6 @@ impl Pool {
             through: page.through,
             more: page.more,
             is_whole: page.is_whole,
-        })
-    }
-
-    /// The items of a stream, or those with these keys, after a key.
-    ///
-    /// # Errors
-    /// SQLite's.
-    pub async fn snapshot(
-        &self,
-        stream: &str,
-        keys: Option<&[String]>,
-        after: Option<&str>,
-        limit: PageLimit,
-    ) -> Result<SnapshotPage, PoolError> {
-        let keys = keys.map(|keys| serde_json::json!(keys).to_string());
-        let page = |after: &str, rows: u32| {
-            let wanted = keys.as_ref().map(|_| "?4");
-            let sql = shown_items(wanted, "key > ?2", "ORDER BY key LIMIT ?3");
-            let query = sqlx::query(sql)
-                .bind(stream.to_owned())
-                .bind(after.to_owned())
-                .bind(rows);
-            match &keys {
-                Some(keys) => query.bind(keys.clone()),
-                None => query,
-            }
-        };
-        let rows = page(after.unwrap_or_default(), limit.rows).fetch(&*self.reads);
-        let items = read_items(rows, limit).await?;
-        let bytes: usize = items.iter().map(|item| item.fields.len()).sum();
-        let is_full = items.len() >= limit.rows as usize || bytes >= limit.bytes;
-        let more = match items.last().filter(|_| is_full) {
-            Some(last) => {
-                let next = page(&last.key, 1).fetch_optional(&*self.reads);
-                next.await?.is_some()
-            }
-            None => false,
-        };
-        Ok(SnapshotPage {
-            changes: items.iter().map(Item::as_change).collect(),
-            more,
         })
     }
 
@@ -320,122 +271,5 @@ impl Pool {
     pub async fn newest_data(&self, stream: &str) -> Result<Option<String>, PoolError> {
         let newest = self.newest_rows(StateKind::Source, stream, None, ONE);
         Ok(newest.await?.pop().map(|row| row.updated_at))
-    }
-}
-
-/// An item as the pool holds it.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Item {
-    /// Identifies it in its stream.
-    pub key: String,
-    /// JSON text of the flat object.
-    pub fields: String,
-    /// When the request that wrote it arrived, RFC 3339.
-    pub updated_at: String,
-    /// Number of its last change.
-    pub seq: ChangeSeq,
-    /// The request that wrote it; empty: no source did.
-    pub request_id: String,
-    /// The names of the fields that operators have overridden, as a JSON array; empty: none.
-    pub overridden: String,
-}
-
-impl Item {
-    /// The item as it is seen, if it is.
-    pub fn seen(self, stream: &str, filter: &ItemFilter) -> Option<Self> {
-        if filter.is_empty() {
-            return Some(self);
-        }
-        let fields = filter.shown(&Record {
-            key: &self.key,
-            stream,
-            updated_at: &self.updated_at,
-            fields: &self.fields,
-            ..Record::default()
-        })?;
-        let overridden = overridden_in(&self.overridden, &fields);
-        Some(Self {
-            fields,
-            overridden,
-            ..self
-        })
-    }
-
-    /// What renderers are told of it.
-    fn as_change(&self) -> Change {
-        Change::shown(
-            self.seq,
-            &self.key,
-            &self.fields,
-            &self.overridden,
-            &self.updated_at,
-        )
-    }
-
-    fn read(row: &SqliteRow) -> Result<Self, PoolError> {
-        Ok(Self {
-            key: row.try_get("key")?,
-            fields: row.try_get("fields")?,
-            updated_at: row.try_get("updated_at")?,
-            seq: ChangeSeq::from_column(row.try_get("seq")?),
-            request_id: row.try_get("request_id")?,
-            overridden: row.try_get("overridden")?,
-        })
-    }
-}
-
-/// Items until they have the bytes of the limit.
-async fn read_items(
-    mut rows: impl Stream<Item = Result<SqliteRow, sqlx::Error>> + Unpin,
-    limit: PageLimit,
-) -> Result<Vec<Item>, PoolError> {
-    let mut items = Vec::new();
-    let mut bytes = 0;
-    while let Some(row) = rows.try_next().await? {
-        let item = Item::read(&row)?;
-        bytes += item.fields.len();
-        items.push(item);
-        if bytes >= limit.bytes {
-            break;
-        }
-    }
-    Ok(items)
-}
-
-/// Those of the overridden fields, a JSON array of their names or nothing, that `fields` has.
-pub fn overridden_in(overridden: &str, fields: &str) -> String {
-    if overridden.is_empty() {
-        return String::new();
-    }
-    let names: Vec<Box<RawValue>> = serde_json::from_str(overridden).unwrap_or_default();
-    let there: HashSet<&str> = members(fields).map(|(name, _)| name).collect();
-    let seen = names.iter().map(|name| name.get());
-    let seen: Vec<&str> = seen.filter(|name| there.contains(name)).collect();
-    match seen.is_empty() {
-        true => String::new(),
-        false => format!("[{}]", seen.join(",")),
-    }
-}
-
-impl From<ChangedRow> for Item {
-    fn from(row: ChangedRow) -> Self {
-        Self {
-            key: row.key,
-            fields: row.fields.unwrap_or_default(),
-            updated_at: row.updated_at,
-            seq: row.seq,
-            request_id: row.request_id,
-            overridden: row.overridden,
-        }
-    }
-}
-
-impl ChangedRow {
-    /// What renderers are told of it.
-    fn into_change(self) -> Change {
-        match self.fields {
-            Some(_) => Item::from(self).as_change(),
-            None => Change::removed(self.seq, &self.key),
-        }
     }
 }

@@ -5,23 +5,19 @@
 //! **Invariant**: the table `told` has every key that a sink may know: it is there before the sink receives it, and goes
 //! after its removal was taken.
 
-use std::collections::HashSet;
+mod lookup;
+mod row;
+
 use std::sync::Arc;
 
 use rusqlite::{Connection, OptionalExtension, params};
-use sqlx::sqlite::SqliteRow;
-use sqlx::{AssertSqlSafe, Row as _};
-use uuid::Uuid;
+use sqlx::AssertSqlSafe;
 
-use super::change_log::{ChangedRow, Keys, StateKind, sizes_sql};
-use super::items::AS_STORED;
-use super::resends::{Letter, slices_of};
+use super::change_log::{Keys, StateKind, sizes_sql};
 use super::{Filling, PageLimit, Pool, PoolError, Position};
-use base::clock::{Unix, parse_rfc3339};
-use base::order::{ChangeSeq, Epoch, ItemPosition, Seq};
-use item::ItemMeta;
-use item::batch::{Action, Slice};
-use select::Record;
+use base::clock::Unix;
+use base::order::{ChangeSeq, Epoch};
+pub use row::LatestItem;
 
 pub(super) const TABLES_12: &str = "
 CREATE TABLE latest (
@@ -59,23 +55,6 @@ pub struct LatestStep {
     pub gone: Vec<(Arc<str>, String)>,
 }
 
-/// What there is of an item.
-#[derive(Debug, Clone)]
-pub struct LatestItem {
-    pub stream: Arc<str>,
-    pub key: String,
-    /// Number of its last change.
-    pub seq: ChangeSeq,
-    /// The flat JSON object; none: the item is gone.
-    pub fields: Option<String>,
-    /// RFC 3339; empty if it is gone.
-    pub updated_at: String,
-    /// Empty: no source wrote it.
-    pub request_id: String,
-    /// The sink may know it.
-    pub is_sent: bool,
-}
-
 /// Some of what is new.
 #[derive(Debug)]
 pub struct LatestPage {
@@ -104,67 +83,6 @@ impl LatestRead<'_> {
             true => StateKind::Shown,
             false => StateKind::Source,
         }
-    }
-}
-
-impl LatestItem {
-    /// What conditions look at.
-    pub fn record(&self) -> Record<'_> {
-        Record {
-            key: &self.key,
-            stream: &self.stream,
-            updated_at: &self.updated_at,
-            received_at: &self.updated_at,
-            request_id: &self.request_id,
-            fields: self.fields.as_deref().unwrap_or("{}"),
-            ..Record::default()
-        }
-    }
-
-    /// The item as a sink is handed it: what is there, or that it is to go.
-    pub fn slice(&self, action: Action) -> Option<Slice> {
-        let fields = self.fields.clone().filter(|_| action == Action::Upsert);
-        let letter = Letter {
-            seq: Seq::new(self.seq.get()),
-            request_id: Uuid::try_parse(&self.request_id).unwrap_or_default(),
-            stream: Arc::clone(&self.stream),
-            // Of what is gone no time is kept, and each attempt must say the same.
-            received_at: parse_rfc3339(&self.updated_at).unwrap_or(Unix::MIN),
-            position: ItemPosition::default(),
-            key: self.key.clone(),
-            action,
-            fields: fields.unwrap_or_else(|| "{}".to_owned()),
-            meta: ItemMeta::default(),
-        };
-        slices_of(std::slice::from_ref(&letter)).pop()
-    }
-
-    fn read(row: &SqliteRow, stream: &Arc<str>) -> Result<Self, PoolError> {
-        Ok(Self {
-            stream: Arc::clone(stream),
-            key: row.try_get("key")?,
-            seq: ChangeSeq::from_column(row.try_get("seq")?),
-            fields: row.try_get("fields")?,
-            updated_at: row.try_get("updated_at")?,
-            request_id: row.try_get("request_id")?,
-            is_sent: row.try_get("is_sent")?,
-        })
-    }
-
-    fn of(row: ChangedRow, stream: &Arc<str>, sent: &HashSet<String>) -> Self {
-        Self {
-            stream: Arc::clone(stream),
-            is_sent: sent.contains(&row.key),
-            key: row.key,
-            seq: row.seq,
-            fields: row.fields,
-            updated_at: row.updated_at,
-            request_id: row.request_id,
-        }
-    }
-
-    fn bytes(&self) -> usize {
-        self.key.len() + self.fields.as_ref().map_or(0, String::len)
     }
 }
 
@@ -319,88 +237,6 @@ impl Pool {
                 None => return Ok((Vec::new(), None)),
             }
         }
-    }
-
-    /// Those of the keys that the sink may know.
-    async fn known_keys(
-        &self,
-        sink: &str,
-        stream: &str,
-        rows: &[ChangedRow],
-    ) -> Result<HashSet<String>, PoolError> {
-        if rows.is_empty() {
-            return Ok(HashSet::new());
-        }
-        let keys: Vec<&str> = rows.iter().map(|row| &*row.key).collect();
-        let sql = "SELECT told.key FROM json_each(?3) AS asked CROSS JOIN told
-            WHERE told.sink = ?1 AND told.stream = ?2 AND told.key = asked.value";
-        let sent: Vec<String> = sqlx::query_scalar(sql)
-            .bind(sink.to_owned())
-            .bind(stream.to_owned())
-            .bind(serde_json::json!(keys).to_string())
-            .fetch_all(&*self.reads)
-            .await?;
-        Ok(sent.into_iter().collect())
-    }
-
-    async fn rows_by_key(
-        &self,
-        read: LatestRead<'_>,
-        (stream, key): (&str, &str),
-        place: ChangeSeq,
-    ) -> Result<Vec<LatestItem>, PoolError> {
-        let now = match read.shown {
-            false => "SELECT key, fields, updated_at, seq, request_id FROM items WHERE stream = ?1 AND key > ?2".to_owned(),
-            true => format!(
-                "SELECT key, fields, updated_at, seq, request_id FROM items WHERE stream = ?1 AND key > ?2 AND {AS_STORED}
-                 UNION ALL SELECT key, fields, updated_at, seq, request_id FROM shown WHERE stream = ?1 AND key > ?2 AND fields IS NOT NULL"
-            ),
-        };
-        let sent = "SELECT 1 FROM told WHERE sink = ?3 AND stream = ?1 AND told.key = now.key";
-        // One statement: of one moment.
-        let sql = format!(
-            "SELECT key, fields, updated_at, seq, request_id, EXISTS ({sent}) AS is_sent FROM ({now}) AS now
-             UNION ALL SELECT key, NULL, '', ?5, '', TRUE FROM told WHERE sink = ?3 AND stream = ?1 AND key > ?2
-                AND NOT EXISTS (SELECT 1 FROM ({now}) AS now WHERE now.key = told.key)
-             ORDER BY key LIMIT ?4"
-        );
-        let rows = sqlx::query(AssertSqlSafe(sql))
-            .bind(stream.to_owned())
-            .bind(key.to_owned())
-            .bind(read.sink.to_owned())
-            .bind(read.limit.rows)
-            .bind(place.to_column())
-            .fetch_all(&*self.reads)
-            .await?;
-        let name: Arc<str> = stream.into();
-        let mut bytes = 0;
-        let mut items = Vec::with_capacity(rows.len());
-        for row in &rows {
-            let item = LatestItem::read(row, &name)?;
-            if bytes >= read.limit.bytes {
-                break;
-            }
-            bytes += item.bytes();
-            items.push(item);
-        }
-        Ok(items)
-    }
-
-    /// The next stream that has items, had some, or has some that the sink may know.
-    async fn stream_of(
-        &self,
-        read: LatestRead<'_>,
-        after: &str,
-    ) -> Result<Option<String>, PoolError> {
-        let sql = "SELECT min(stream) FROM (
-                SELECT min(stream) AS stream FROM items WHERE stream > ?1
-                UNION ALL SELECT min(stream) FROM removed WHERE stream > ?1
-                UNION ALL SELECT min(stream) FROM shown WHERE stream > ?1
-                UNION ALL SELECT min(stream) FROM told WHERE sink = ?2 AND stream > ?1)";
-        let next = sqlx::query_scalar(sql)
-            .bind(after.to_owned())
-            .bind(read.sink.to_owned());
-        Ok(next.fetch_one(&*self.reads).await?)
     }
 
     /// How many items changed after a place that concern a sink.

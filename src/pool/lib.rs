@@ -17,6 +17,7 @@ pub mod changes;
 pub mod copy;
 pub mod dead_letters;
 mod delivery_status;
+mod error;
 mod expiry;
 mod fills;
 mod history;
@@ -25,6 +26,7 @@ mod items;
 mod latest;
 mod logged;
 mod missing;
+mod opening;
 mod past_values;
 mod position;
 mod rebuilt;
@@ -47,20 +49,19 @@ mod version_column;
 mod views;
 
 use std::collections::{HashMap, HashSet};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 use std::time::{Duration, Instant};
 
 use rusqlite::Connection;
-use thiserror::Error;
 use tokio::sync::Semaphore;
 
 use base::opaque::Opaque;
 use base::order::{ChangeSeq, Epoch, Seq};
-use replica::{Commits, LogError, ReplicaFile, SharedLog};
+use replica::Commits;
 use settings::OnUpdate;
-use sqlite::{FailStop, FileError, FileWriter, Notice};
+use sqlite::{FailStop, FileWriter};
 
 use acts::ActStreams;
 use apply::RowNumbers;
@@ -68,6 +69,8 @@ use change_log::LogEnds;
 use changes::Changes;
 pub use dead_letters::{DeadLetter, Undelivered};
 pub use delivery_status::{GivenUp, SinkState};
+use error::DAMAGE;
+pub use error::PoolError;
 pub use expiry::Expired;
 pub use fills::{Beginning, FillLeft, FillPage, FillStep, Filling};
 use implicit_streams::Made;
@@ -100,81 +103,6 @@ const LOW_WATER: &str = "SELECT min(coalesce((SELECT min(seq) FROM cursors), 922
     coalesce((SELECT min(first_seq) FROM retries WHERE resent = 0) - 1, 9223372036854775807))";
 /// Views are made for so long when the file is closed.
 const VIEWS_AT_END: Duration = Duration::from_secs(1);
-
-/// Why the pool could not be opened, written or read.
-#[derive(Debug, Error)]
-pub enum PoolError {
-    /// There is no room on the disk. Nothing was written; the same works when there is.
-    #[error("pool: the disk is full")]
-    Full,
-    /// Another process holds the file. Nothing was written; the same works when it lets go.
-    #[error("pool: another process holds pool.db")]
-    Busy,
-    /// A file of the data folder cannot be trusted any more: the daemon is about to end.
-    #[error("pool: nothing is written any more")]
-    Closed,
-    /// The log of the cluster did not take it.
-    #[error("pool: {0}")]
-    Log(#[source] LogError),
-    /// The file cannot be opened, read or written.
-    #[error("pool: {0}")]
-    File(#[source] FileError),
-}
-
-/// Damage that anybody met in the file.
-static DAMAGE: Notice = Notice::new();
-
-impl<E: Into<FileError>> From<E> for PoolError {
-    fn from(error: E) -> Self {
-        Self::File(DAMAGE.look_at(error.into()))
-    }
-}
-
-impl PoolError {
-    /// Whether the same works later, without anybody's help but the disk's, the other process's or the database's.
-    pub fn passes(&self) -> bool {
-        match self {
-            Self::Full | Self::Busy => true,
-            Self::Log(error) => error.passes(),
-            _ => false,
-        }
-    }
-
-    /// Whether the database of the cluster does not answer.
-    pub fn is_outage(&self) -> bool {
-        self.of_log().is_some_and(LogError::is_outage)
-    }
-
-    /// Why the log of the cluster did not take it, if that is it.
-    pub fn of_log(&self) -> Option<&LogError> {
-        match self {
-            Self::Log(error) => Some(error),
-            _ => None,
-        }
-    }
-
-    /// Whether the log of the cluster takes only parts of it. Nothing happened.
-    pub fn is_too_large(&self) -> bool {
-        matches!(self, Self::Log(LogError::TooLarge { .. }))
-    }
-
-    /// Whether there was no room on the disk.
-    pub fn is_full(&self) -> bool {
-        match self {
-            Self::Full => true,
-            Self::File(error) => error.is_full(),
-            _ => false,
-        }
-    }
-
-    /// What is the matter with the file, if that is it.
-    pub fn of_file(&self) -> Option<&FileError> {
-        match self {
-            Self::File(error) => Some(error),
-            _ => None,
-        }
-    }
-}
 
 /// The pool. Cheap to share behind an `Arc`.
 #[derive(Debug)]
@@ -223,93 +151,6 @@ struct Writer {
 }
 
 impl Pool {
-    /// Opens or makes `pool.db` at `path`. Updates replace, until [`Pool::set_on_update`] says otherwise.
-    ///
-    /// # Errors
-    /// The file cannot be opened, is not a pool, or was written by a newer version.
-    pub async fn open(path: &Path, fail_stop: &FailStop) -> Result<Arc<Self>, PoolError> {
-        Self::over(path, fail_stop, None).await
-    }
-
-    async fn over(
-        path: &Path,
-        fail_stop: &FailStop,
-        log: Option<&SharedLog>,
-    ) -> Result<Arc<Self>, PoolError> {
-        let connection = schema::open_writer(path)?;
-        let connection = FileWriter::new(connection, path, CHECKPOINT_BYTES, fail_stop)?;
-        sizes::listen(&connection)?;
-        let sizes = Arc::new(Sizes::load(&connection)?);
-        let history = match log {
-            Some(_) => history::read(&connection)?,
-            None => history::open(&connection)?,
-        };
-        let views = Views::load(&connection)?;
-        let made = Made::of(views.streams());
-        let removals = Removals::load(&connection)?;
-        let acts = ActStreams::load(&connection)?;
-        let recording = Recording::load(&connection)?;
-        let commits = match log {
-            Some(log) => Commits::to(log, &connection, ReplicaFile::Pool)?,
-            None => Commits::Alone,
-        };
-        let reads = sqlite::open_readers(path, READERS_MAX).await?;
-        let reader = match log {
-            Some(_) => Some(sqlite::open_reader(path, &Arc::default())?),
-            None => None,
-        };
-        // What was met before is repaired.
-        DAMAGE.take();
-        Ok(Arc::new(Self {
-            writer: Mutex::new(Writer {
-                connection,
-                commits,
-                views,
-                on_update: HashMap::new(),
-                seq: history.seq,
-                reserved: history.seq,
-                removals,
-                acts,
-                recording,
-                counting: Counting::default(),
-                row_numbers: RowNumbers::default(),
-                log_ends: LogEnds::default(),
-            }),
-            reads,
-            reader: Mutex::new(reader),
-            path: path.to_owned(),
-            is_logged: log.is_some(),
-            fail_stop: fail_stop.clone(),
-            changes: Arc::new(Changes::starting_at(history.seq)),
-            made,
-            sizes,
-            acted: RwLock::default(),
-            epoch: AtomicU64::new(history.epoch.get()),
-            floor: AtomicU64::new(history.floor.get()),
-            turns: Semaphore::new(LONG_READS_MAX),
-            fill_turns: Semaphore::new(LONG_READS_MAX / 2),
-        }))
-    }
-
-    /// The highest accepted request that the file knows of: no item is above every cursor.
-    pub fn highest_seq(&self) -> Result<Seq, PoolError> {
-        let highest: i64 = self.lock().connection.query_row(
-            "SELECT coalesce(max(seq), 0) FROM cursors",
-            [],
-            |row| row.get(0),
-        )?;
-        Ok(Seq::from_column(highest))
-    }
-
-    /// Whether any sink has ever run on this file.
-    pub fn is_new(&self) -> Result<bool, PoolError> {
-        let cursors: i64 =
-            self.lock()
-                .connection
-                .query_row("SELECT count(*) FROM cursors", [], |row| row.get(0))?;
-        Ok(cursors == 0)
-    }
-
     /// From now on these are the streams of the catalog, and updates of each do this; of those that are not there, the
     /// default.
     pub fn set_on_update(&self, on_update: HashMap<Arc<str>, OnUpdate>) {

@@ -9,103 +9,29 @@
 //! leaves `resends` in the settlement that delivers it, hands it to the next retry, or makes it a dead
 //! letter again.
 
-use std::borrow::Cow;
-use std::collections::HashMap;
+mod chosen;
+mod selection;
+
 use std::sync::Arc;
 use std::time::Duration;
 
-use rusqlite::types::ToSqlOutput;
-use rusqlite::{Connection, ToSql, named_params};
+use rusqlite::{Connection, named_params};
 use sqlx::Row;
 use uuid::Uuid;
 
-use super::apply::Stored;
 use super::dead_letters::{action, meta};
-use super::rules::{self, Place};
-use super::{Part, Pool, PoolError, Retry, Writer};
+use super::{Part, Pool, PoolError, Retry};
 use base::clock::{Lived, Unix};
 use base::order::{ItemPosition, Seq};
+use chosen::parts;
 use item::batch::{Action, Entry, Slice};
 use item::{ItemMeta, ItemsWriter};
-use settings::OnUpdate;
+pub use selection::{Found, LaterChanges, ResendLimits, Selection};
 
 /// Dead letters that are moved or discarded in one transaction, at most: lanes wait for it.
 const CHUNK_MAX: usize = 1_000;
 /// Of a retry that has not failed yet.
 const REASON: &str = "sent again by an operator";
-
-/// Which dead letters of a sink.
-#[derive(Debug, Clone, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
-pub enum Selection {
-    /// Every one.
-    All,
-    /// Those with these ids.
-    Ids(Vec<i64>),
-    /// Those of this request.
-    Request(String),
-}
-
-/// What a selection comes to.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Found {
-    /// Dead letters.
-    pub letters: u64,
-    /// Among them those without an item, because the payload could not be read.
-    pub unreadable: u64,
-    /// The highest id of the sink's dead letters: what fails from now on is above it.
-    pub newest: i64,
-}
-
-/// How much one retry may hold.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct ResendLimits {
-    /// Items, at most.
-    pub items_max: usize,
-    /// Bytes of keys and fields, at most; one item may be larger.
-    pub bytes_max: usize,
-}
-
-/// What becomes of something that was accepted later than a dead letter, and has changed the same.
-#[derive(Debug, Clone, Copy)]
-pub enum LaterChanges<'a> {
-    /// The dead letter overwrites it.
-    Overwritten,
-    /// It stays.
-    Stays {
-        /// Whether the sink writes the pool, which places what comes late.
-        in_pool: bool,
-        /// Keys of what the pool does not have yet, each with the last entry that names it.
-        unsettled: &'a HashMap<String, Seq>,
-    },
-}
-
-impl Selection {
-    /// The condition in SQL, with `:sink`, `:newest` and `:chosen`. The plus signs keep indexes by sink out of
-    /// it where there are better ones.
-    pub(super) fn condition(&self) -> &'static str {
-        match self {
-            Self::All => "sink = :sink AND id <= :newest AND :chosen IS NULL",
-            Self::Ids(_) => {
-                "+sink = :sink AND id <= :newest AND id IN (SELECT value FROM json_each(:chosen))"
-            }
-            Self::Request(_) => "+sink = :sink AND id <= :newest AND request_id = :chosen",
-        }
-    }
-
-    pub(super) fn chosen(&self) -> Option<String> {
-        match self {
-            Self::All => None,
-            Self::Ids(ids) => Some(serde_json::json!(ids).to_string()),
-            Self::Request(id) => Some(id.clone()),
-        }
-    }
-}
-
-impl ToSql for Selection {
-    fn to_sql(&self) -> Result<ToSqlOutput<'_>, rusqlite::Error> {
-        Ok(ToSqlOutput::Owned(self.chosen().into()))
-    }
-}
 
 /// What a retry that replaces another one takes over of its items. Part of [`Pool::settle`]'s transaction;
 /// the new retry is the last row that was inserted.
@@ -307,101 +233,6 @@ impl Pool {
         let letters = rows.collect::<Result<Vec<_>, _>>()?;
         Ok(slices_of(&letters))
     }
-}
-
-/// A dead letter that is about to be sent again.
-struct Chosen {
-    id: i64,
-    seq: Seq,
-    position: ItemPosition,
-    /// What is sent of it.
-    fields: String,
-}
-
-impl Writer {
-    /// What fits into one retry, in order of acceptance; unreadable ones are left.
-    fn first_letters(
-        &self,
-        sink: &str,
-        selection: &Selection,
-        newest: i64,
-        limits: ResendLimits,
-        later: LaterChanges<'_>,
-    ) -> Result<Vec<Chosen>, rusqlite::Error> {
-        let sql = format!(
-            "SELECT id, seq, position, stream, key, fields, removal FROM dead_letters
-             WHERE {} AND fields <> '' ORDER BY seq, position, id",
-            selection.condition()
-        );
-        let mut statement = self.connection.prepare_cached(&sql)?;
-        let mut rows = statement
-            .query(named_params! { ":sink": sink, ":newest": newest, ":chosen": selection })?;
-        let mut chunk = Vec::new();
-        let mut bytes = 0;
-        while chunk.len() < limits.items_max.clamp(1, CHUNK_MAX)
-            && let Some(row) = rows.next()?
-        {
-            let (stream, key) = (row.get_ref(3)?.as_str()?, row.get_ref(4)?.as_str()?);
-            let (fields, removes) = (row.get_ref(5)?.as_str()?, row.get(6)?);
-            let place = rules::place(row.get(1)?, row.get(2)?);
-            let sent = match later {
-                LaterChanges::Overwritten => Some(fields.into()),
-                LaterChanges::Stays { unsettled, .. }
-                    if unsettled.get(key).is_some_and(|last| *last > place.0) =>
-                {
-                    None
-                }
-                LaterChanges::Stays { in_pool, .. } => {
-                    self.sent(in_pool, (stream, key), place, removes, fields)?
-                }
-            };
-            let Some(sent) = sent else { continue };
-            bytes += sent.len() + key.len();
-            if bytes > limits.bytes_max && !chunk.is_empty() {
-                break;
-            }
-            chunk.push(Chosen {
-                id: row.get(0)?,
-                seq: place.0,
-                position: place.1,
-                fields: sent.into_owned(),
-            });
-        }
-        Ok(chunk)
-    }
-
-    /// What is sent of a dead letter so that what was accepted later stays, as far as the pool knows of it; none: nothing.
-    fn sent<'a>(
-        &self,
-        in_pool: bool,
-        (stream, key): (&str, &str),
-        place: Place,
-        removes: bool,
-        fields: &'a str,
-    ) -> Result<Option<Cow<'a, str>>, rusqlite::Error> {
-        let stored = Stored::of(&self.connection, &self.removals, stream, key)?;
-        let state = stored.state();
-        let merges = self.on_update.get(stream) == Some(&OnUpdate::Merge);
-        Ok(match merges {
-            _ if state.place <= place => Some(fields.into()),
-            // The pool has it remove what is older and no more; another sink would remove the whole item.
-            true if removes => (in_pool && state.item.is_some()).then(|| fields.into()),
-            true => rules::unchanged_since(state, place, fields).map(Cow::Owned),
-            false => None,
-        })
-    }
-}
-
-/// Places, in order, as runs of consecutive items.
-fn parts(places: impl Iterator<Item = Place>) -> Vec<Part> {
-    let mut parts: Vec<Part> = Vec::new();
-    for (seq, position) in places {
-        match parts.last_mut() {
-            Some(Part(last, _, end, _)) if *last == seq && *end == position => *end = *end + 1,
-            _ => parts.push(Part(seq, position, position + 1, false)),
-        }
-    }
-    parts
 }
 
 /// Consecutive items of one request.

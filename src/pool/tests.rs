@@ -20,6 +20,8 @@ mod sizes;
 mod tombstones;
 mod views;
 
+use std::path::Path;
+
 use super::*;
 use base::clock::Unix;
 use base::order::{ChangeSeq, ItemPosition};

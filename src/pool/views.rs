@@ -13,13 +13,16 @@
 //! **Invariant**: no text from outside enters SQL unquoted. A stored field whose view lacks it is found at the next
 //! start.
 
+mod sql;
+
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use rusqlite::Connection;
 
-use item::{Action, ItemMeta, ItemRef, field_name, members, shape};
+use item::{Action, ItemMeta, ItemRef, members, shape};
+use sql::{StreamView, free, identifier};
 
 /// SQLite's own limit is 2,000. Fields beyond it are in `fields` all the same.
 const COLUMNS_MAX: usize = 1_000;
@@ -60,19 +63,6 @@ pub(super) struct Views {
     made_in_passing: bool,
     /// Streams whose view must be made again.
     stale: HashSet<Arc<str>>,
-}
-
-#[derive(Debug, Default)]
-struct StreamView {
-    /// Absent until the first item.
-    name: Option<String>,
-    /// Field names as written in JSON, quotes and escapes included.
-    fields: Vec<String>,
-    known: HashSet<String>,
-    shapes: HashSet<u64>,
-    stored: Stored,
-    /// The view exists.
-    made: bool,
 }
 
 /// What the file knows of a stream's view.
@@ -279,71 +269,11 @@ impl Views {
     }
 }
 
-impl StreamView {
-    fn add(&mut self, field: String) {
-        if self.known.insert(field.clone()) {
-            self.fields.push(field);
-        }
-    }
-
-    /// The views as SQLite keeps them, with their names: what sources said, and what is shown. None without a name.
-    fn sql(&self, stream: &str) -> Vec<(String, String)> {
-        let Some(name) = &self.name else {
-            return Vec::new();
-        };
-        let mut taken = HashSet::new();
-        let mut columns: Vec<String> = Vec::with_capacity(self.fields.len() + OWN_COLUMNS.len());
-        for (column, source) in OWN_COLUMNS {
-            taken.insert(column.to_owned());
-            columns.push(format!("{source} AS {}", identifier(column)));
-        }
-        for field in &self.fields {
-            let column = free(&mut taken, &column_name(field));
-            let path = literal(&format!("$.{field}"));
-            columns.push(format!(
-                "json_extract(fields, {path}) AS {}",
-                identifier(&column)
-            ));
-        }
-        let columns = columns.join(", ");
-        let stream = literal(stream);
-        let shown = format!("shown_{}", name.strip_prefix(NAME_BEGIN).unwrap_or(name));
-        let view = |name: &str, rows: &str| {
-            format!(
-                "CREATE VIEW {} AS SELECT {columns} FROM {rows}",
-                identifier(name)
-            )
-        };
-        let of_items = format!("items WHERE stream = {stream}");
-        let of_shown = format!(
-            "(SELECT key, fields, seq, created_at, updated_at FROM items WHERE stream = {stream}
-             AND NOT EXISTS (SELECT 1 FROM shown WHERE shown.stream = items.stream AND shown.key = items.key)
-             UNION ALL SELECT key, fields, seq, coalesce((SELECT created_at FROM items
-             WHERE items.stream = shown.stream AND items.key = shown.key), updated_at), updated_at
-             FROM shown WHERE stream = {stream} AND fields IS NOT NULL)"
-        );
-        vec![
-            (name.clone(), view(name, &of_items)),
-            (shown.clone(), view(&shown, &of_shown)),
-        ]
-    }
-}
-
 /// SQLite does not take the statement, whatever the state of the disk.
 fn is_refused(error: &rusqlite::Error) -> bool {
     match error {
         rusqlite::Error::SqlInputError { .. } => true,
         error => error.sqlite_error_code() == Some(rusqlite::ErrorCode::Unknown),
-    }
-}
-
-/// The field's name as a column: decoded, unless it has characters that no SQL text can hold.
-fn column_name(field: &str) -> String {
-    let name = field_name(field);
-    if name.chars().any(char::is_control) {
-        field.trim_matches('"').to_owned()
-    } else {
-        name.into_owned()
     }
 }
 
@@ -373,24 +303,4 @@ pub(super) fn learn(connection: &Connection) -> Result<(), rusqlite::Error> {
         views.note(&stream, std::iter::once(&item));
     }
     views.store(connection)
-}
-
-/// The name that was wanted, with `:2`, `:3`… if another one differs only in case.
-fn free(taken: &mut HashSet<String>, wanted: &str) -> String {
-    let mut name = wanted.to_owned();
-    let mut number = 2;
-    // SQLite folds ASCII only.
-    while !taken.insert(name.to_ascii_lowercase()) {
-        name = format!("{wanted}:{number}");
-        number += 1;
-    }
-    name
-}
-
-fn identifier(name: &str) -> String {
-    format!("\"{}\"", name.replace('"', "\"\""))
-}
-
-fn literal(text: &str) -> String {
-    format!("'{}'", text.replace('\'', "''"))
 }

@@ -5,96 +5,23 @@
 //! **Invariant**: what waits is the newest of each key, however much came. What is shown after it has new numbers: those of
 //! its source are older than what screens already have.
 
-use rusqlite::{Connection, params};
-use serde::{Deserialize, Serialize};
+mod held;
+mod waiting;
+
 use serde_json::{Value, json};
-use std::sync::Arc;
 
 use super::key::{KeyState, is_frozen};
 use super::record::Change;
 use super::{ActRefused, Acting, Call, Fault, Made, Outcome, STREAM, Until};
 use crate::change_set::ChangeSet;
 use base::clock::{self, Unix};
-use base::order::ChangeSeq;
+use held::held_keys;
+pub(super) use held::{Held, Scope, held};
 
 /// Held keys of a stream.
 const HELD_MAX: u64 = 10_000;
 /// Items of a stream that is held as a whole.
 const ITEMS_MAX: u64 = 1_000_000;
-
-/// A hold, as it is kept for undo.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub(super) struct Held {
-    /// Empty: the stream.
-    pub(super) key: String,
-    pub(super) n: u64,
-    pub(super) since: u64,
-    pub(super) by: String,
-    pub(super) until_lived: Option<i64>,
-    pub(super) until_wall: Option<i64>,
-}
-
-impl Held {
-    pub(super) fn until(&self) -> Option<Until> {
-        Until::of_columns(self.until_lived, self.until_wall)
-    }
-
-    fn read(row: &rusqlite::Row<'_>) -> Result<Self, rusqlite::Error> {
-        Ok(Self {
-            key: row.get(0)?,
-            n: row.get::<_, i64>(1)?.unsigned_abs(),
-            since: row.get::<_, i64>(2)?.unsigned_abs(),
-            by: row.get(3)?,
-            until_lived: row.get(4)?,
-            until_wall: row.get(5)?,
-        })
-    }
-}
-
-/// What undo needs of an act on holds.
-#[derive(Debug, Default, Serialize, Deserialize)]
-pub(super) struct Scope {
-    /// The keys that it named; none: the stream.
-    pub(super) keys: Option<Vec<String>>,
-    /// The holds that it made or changed, by their keys.
-    pub(super) touched: Vec<String>,
-    /// Those that it changed or ended, as they were.
-    pub(super) before: Vec<Held>,
-}
-
-impl Scope {
-    pub(super) fn read(json: &str) -> Self {
-        serde_json::from_str(json).unwrap_or_default()
-    }
-
-    fn json(&self) -> Option<String> {
-        serde_json::to_string(self).ok()
-    }
-}
-
-const COLUMNS: &str = "key, n, since_ms, by_name, until_lived, until_wall";
-
-/// A hold of a stream, or of one of its keys.
-pub(super) fn held(
-    connection: &Connection,
-    stream: &str,
-    key: &str,
-) -> Result<Option<Held>, rusqlite::Error> {
-    use rusqlite::OptionalExtension;
-    let sql = format!("SELECT {COLUMNS} FROM holds WHERE stream = ?1 AND key = ?2");
-    connection
-        .prepare_cached(&sql)?
-        .query_row([stream, key], Held::read)
-        .optional()
-}
-
-/// The keys of a stream that are held by themselves.
-fn held_keys(connection: &Connection, stream: &str) -> Result<Vec<String>, rusqlite::Error> {
-    let sql = "SELECT key FROM holds WHERE stream = ?1 AND key <> '' ORDER BY key";
-    let mut select = connection.prepare_cached(sql)?;
-    let keys = select.query_map([stream], |row| row.get(0))?;
-    keys.collect()
-}
 
 /// For the audit log.
 fn described(keys: Option<&[String]>, more: Value) -> Value {
@@ -309,130 +236,5 @@ fn names(keys: Option<&[String]>) -> Vec<&str> {
             keys.dedup();
             keys
         }
-    }
-}
-
-impl Acting<'_> {
-    pub(super) fn put_hold(
-        &mut self,
-        stream: &Arc<str>,
-        held: &Held,
-    ) -> Result<(), rusqlite::Error> {
-        self.acts.add(stream, &held.key);
-        self.connection
-            .prepare_cached(&format!(
-                "INSERT OR REPLACE INTO holds (stream, {COLUMNS}) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)"
-            ))?
-            .execute(params![
-                &**stream,
-                held.key,
-                held.n.cast_signed(),
-                held.since.cast_signed(),
-                held.by,
-                held.until_lived,
-                held.until_wall,
-            ])?;
-        Ok(())
-    }
-
-    /// The frozen keys of which something waits: those of the stream's hold, or of these keys.
-    fn waiting(
-        &self,
-        stream: &str,
-        keys: Option<&[String]>,
-    ) -> Result<Vec<String>, rusqlite::Error> {
-        let of_stream = "SELECT key FROM kept WHERE stream = ?1
-             AND EXISTS (SELECT 1 FROM holds WHERE stream = ?1 AND key = '')
-             AND NOT EXISTS (SELECT 1 FROM holds WHERE holds.stream = ?1 AND holds.key = kept.key) ORDER BY key";
-        let of_keys = "SELECT key FROM kept WHERE stream = ?1 AND key IN (SELECT value FROM json_each(?2)) ORDER BY key";
-        let mut select = self.connection.prepare_cached(match keys {
-            None => of_stream,
-            Some(_) => of_keys,
-        })?;
-        let read = |row: &rusqlite::Row<'_>| row.get(0);
-        match keys {
-            None => select.query_map([stream], read)?.collect(),
-            Some(keys) => {
-                let keys = Value::from(keys).to_string();
-                select.query_map([stream, &keys], read)?.collect()
-            }
-        }
-    }
-
-    /// What waits of a key is shown; what was kept goes, or is kept for the undo of act `n`. True: it is published.
-    pub(super) fn take(
-        &mut self,
-        stream: &Arc<str>,
-        key: &str,
-        n: Option<ChangeSeq>,
-        pass: &mut ChangeSet<'_>,
-    ) -> Result<bool, rusqlite::Error> {
-        let state = KeyState::of(self.connection, stream, key)?;
-        let Some(kept) = &state.kept else {
-            return Ok(false);
-        };
-        if let Some(n) = n {
-            self.acts.add(stream, key);
-            self.connection
-                .prepare_cached(
-                    "INSERT INTO kept_of (n, stream, key, fields, updated_at, request_id, removal)
-                     SELECT ?3, stream, key, fields, updated_at, request_id, removal FROM kept WHERE stream = ?1 AND key = ?2",
-                )?
-                .execute(params![&**stream, key, n.to_column()])?;
-        }
-        self.connection
-            .prepare_cached("DELETE FROM kept WHERE stream = ?1 AND key = ?2")?
-            .execute([&**stream, key])?;
-        // Overrides from before the removal end; where the item is gone, all of an item that was there.
-        let until = match (&state.source, &kept.form) {
-            (None, Some(_)) => ChangeSeq::MAX,
-            _ => kept.removal,
-        };
-        let sql = match n {
-            Some(_) => {
-                "UPDATE writes SET hidden = ?4 WHERE stream = ?1 AND key = ?2 AND n < ?3 AND hidden = 0"
-            }
-            None => {
-                "DELETE FROM writes WHERE stream = ?1 AND key = ?2 AND n < ?3 AND hidden = 0 AND ?4"
-            }
-        };
-        let mark = n.map_or(1, ChangeSeq::to_column);
-        self.connection.prepare_cached(sql)?.execute(params![
-            &**stream,
-            key,
-            until.to_column(),
-            mark
-        ])?;
-        self.show(stream, key, pass)
-    }
-
-    /// Ends these holds of a stream, that of the stream by [`STREAM`], and shows what waits and is not frozen any more.
-    /// The keys whose changes are published to renderers.
-    pub(super) fn end_holds(
-        &mut self,
-        stream: &Arc<str>,
-        holds: &[String],
-        n: Option<ChangeSeq>,
-        pass: &mut ChangeSet<'_>,
-    ) -> Result<Vec<String>, rusqlite::Error> {
-        for key in holds {
-            self.connection
-                .prepare_cached("DELETE FROM holds WHERE stream = ?1 AND key = ?2")?
-                .execute([&**stream, key])?;
-        }
-        let sql = "SELECT key FROM kept WHERE stream = ?1
-             AND NOT EXISTS (SELECT 1 FROM holds WHERE holds.stream = ?1 AND holds.key IN ('', kept.key)) ORDER BY key";
-        let free: Vec<String> = {
-            let mut select = self.connection.prepare_cached(sql)?;
-            let keys = select.query_map([&**stream], |row| row.get(0))?;
-            keys.collect::<Result<_, _>>()?
-        };
-        let mut changed = Vec::new();
-        for key in free {
-            if self.take(stream, &key, n, pass)? {
-                changed.push(key);
-            }
-        }
-        Ok(changed)
     }
 }

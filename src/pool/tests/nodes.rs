@@ -18,7 +18,7 @@ use catalog::{Actor, Catalog};
 use postgres::Database;
 use postgres_server::Postgres;
 use replica::log::Log;
-use replica::{LogEntry, LogPlace};
+use replica::{LogEntry, LogError, LogPlace, SharedLog};
 use settings::{Patch, Settings};
 
 /// A node that has nothing else to do looks this often for what others have appended.
