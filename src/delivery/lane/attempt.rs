@@ -5,17 +5,17 @@
 //! **Invariant**: a retry has the stored items of its batch; items that cannot be read become dead letters of every
 //! sink.
 
-use std::ops::Range;
+mod call;
 
 use super::{Lane, Step, StepError, trace};
 use crate::retries::lost_list;
+use crate::verdict;
 use crate::verdict::Attempts;
-use crate::{selection, verdict};
 use base::clock::Unix;
-use base::lease::Lease;
 use base::order::Seq;
+pub(super) use call::{Called, Prepared};
 use item::batch::{Batch, BatchOrigin};
-use plugin::{Failure, Instance, NotTaken, Progress, RecycleReason, Taken};
+use plugin::{Failure, NotTaken, Progress, Taken};
 use pool::{Part, Retry, Settlement};
 use settings::Ordering;
 
@@ -25,63 +25,6 @@ const HOARDERS_MAX: u32 = 10;
 const ATTEMPTS_BEFORE_FAILING: u32 = 3;
 /// Pauses of a lane until they reach the maximum. From then on, the only retry that can be tried is at fault.
 const PAUSES_BEFORE_BLAME: u32 = 7;
-
-/// A call that is ready to be made.
-pub(super) struct PreparedCall {
-    instance: Instance,
-    batch: Batch,
-    /// Its spans among those of the lane.
-    spans: Range<usize>,
-    lease: Option<Lease>,
-}
-
-/// Result of the preparation of a call.
-pub(super) enum Prepared {
-    Call(Box<PreparedCall>),
-    /// Decided without a call.
-    Decided(NotTaken),
-}
-
-/// A call that was made.
-pub(super) struct Called {
-    instance: Instance,
-    spans: Range<usize>,
-    /// None: the lease was over before or meanwhile.
-    result: Option<Result<Taken, NotTaken>>,
-}
-
-/// Waits until no call may be under way any more.
-async fn is_over(lease: &Lease) {
-    while let left = lease.left()
-        && !left.is_zero()
-    {
-        tokio::time::sleep(left).await;
-    }
-}
-
-impl PreparedCall {
-    pub(super) async fn make(self) -> Called {
-        let Self {
-            mut instance,
-            batch,
-            spans,
-            lease,
-        } = self;
-        let result = match lease {
-            None => Some(instance.write(batch).await),
-            Some(lease) if lease.may_begin() => tokio::select! {
-                result = instance.write(batch) => Some(result),
-                () = is_over(&lease) => None,
-            },
-            Some(_) => None,
-        };
-        Called {
-            instance,
-            spans,
-            result,
-        }
-    }
-}
 
 impl Lane {
     /// Retries a batch that failed, or that waited behind one that failed. A paused lane finds out in this way whether
@@ -272,57 +215,6 @@ impl Lane {
                 self.conclude(called)
             }
         }
-    }
-
-    /// Prepares a call with a batch: selects its fields, takes an instance and begins its spans.
-    pub(super) async fn prepare(&mut self, batch: Batch) -> Result<Prepared, StepError> {
-        let batch = batch.in_fill(self.last_fill());
-        let batch = match selection::with_fields(&self.sink, &batch) {
-            Ok(chosen) => chosen.unwrap_or(batch),
-            Err(error) => {
-                let reason = format!("its `fields` cannot be chosen: {error}");
-                // The halves of a batch may have room.
-                let failure = match batch.len() {
-                    1 => Failure::Reject { reason },
-                    _ => Failure::Trap { reason },
-                };
-                return Ok(Prepared::Decided(failure.into()));
-            }
-        };
-        let Some(mut instance) = self.ready_instance().await? else {
-            let reason = "the plugin is not loaded".to_owned();
-            return Ok(Prepared::Decided(Failure::Trap { reason }.into()));
-        };
-        let tracer = &self.delivery.tracer;
-        let first = self.spans.len();
-        if tracer.is_on() {
-            instance.follow(trace::begin(tracer, &self.name, &batch, &mut self.spans));
-        }
-        let spans = first..self.spans.len();
-        Ok(Prepared::Call(Box::new(PreparedCall {
-            instance,
-            batch,
-            spans,
-            lease: self.delivery.lease.get().cloned(),
-        })))
-    }
-
-    /// Takes an instance that can be called; `None` without a plugin.
-    async fn ready_instance(&mut self) -> Result<Option<Instance>, StepError> {
-        if let Some(instance) = self.instances.pop() {
-            match instance.recycle_reason() {
-                None => {
-                    self.note_healthy();
-                    return Ok(Some(instance));
-                }
-                Some(RecycleReason::Handles) => self.leaks_handles(),
-                Some(RecycleReason::Age) => self.note_healthy(),
-            }
-        }
-        Ok(match &self.plugin {
-            Some(plugin) => Some(plugin.start(&self.context).await?),
-            None => None,
-        })
     }
 
     /// Evaluates a call that was made.
