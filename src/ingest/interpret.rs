@@ -4,36 +4,34 @@
 //!
 //! **Invariant**: what is not sent to the address of a connector means what its caller says, and nothing else.
 
+mod fields;
+mod items;
+
 use std::sync::Arc;
 
 use bytes::Bytes;
-use sha2::{Digest as _, Sha256};
 
+use super::Ingest;
 use super::address::delivery;
 use super::context::{Context, of_cloudevent};
 use super::identify::Identity;
 use super::request::{Address, Named};
-use super::{Ingest, flatten};
 use crate::error::AcceptError;
 use base::text::hex;
 use catalog::Signing;
-use item::{Items, field_name, members, string_into, unescape};
+pub(super) use fields::{digest, field_of};
+use fields::{field_of_item, fields_of_headers, idempotency_key, is_object, logged, object};
+use item::Items;
+use items::By;
 use settings::Replay;
 use webhook::body::{self, DecodeError, Form};
 use webhook::handshake::{self, Challenge};
-use webhook::{ItemKey, Path, Preset};
+use webhook::{Path, Preset};
 
 /// The item key of those whose deliveries are items of their own.
 pub(super) const DELIVERY: &str = "@delivery";
 /// The field for the name of an event that stands in a header only.
 pub(super) const EVENT: &str = "_event";
-
-/// How often its own size a body may be once it is flattened, beside some bytes that every one may have.
-const GROWTH_MAX: usize = 8;
-const GROWTH_FREE_BYTES: usize = 64 << 10;
-
-/// Bytes of an event's name, and of a delivery's id, in the log.
-const LOGGED_BYTES_MAX: usize = 255;
 
 /// What a delivery comes to.
 #[derive(Debug)]
@@ -63,16 +61,6 @@ pub(super) struct Repeats {
     pub(super) id: Option<Box<str>>,
     /// What was signed, where that counts: its body, or its body with its time.
     pub(super) signed: Option<Box<str>>,
-}
-
-/// What identifies items.
-#[derive(Debug, Clone, Copy)]
-enum By<'a> {
-    /// The field that is named, or their places.
-    Named,
-    /// Several fields, or the first of several.
-    Composed(&'a ItemKey),
-    Delivery,
 }
 
 /// A body in its forms.
@@ -283,50 +271,6 @@ impl Ingest {
         }
     }
 
-    /// The items, and what identifies them: where what a preset names is not there, the delivery itself, for nobody chose
-    /// that field.
-    fn distinguished<'n>(
-        &self,
-        json: &[u8],
-        named: &'n Named,
-    ) -> Result<(Items, By<'n>), AcceptError> {
-        if let Some(key) = &named.composed {
-            return Ok((self.flatten(json, named)?, By::Composed(key)));
-        }
-        let error = match self.flatten(json, named) {
-            Ok(items) if named.is_by_delivery() => return Ok((items, By::Delivery)),
-            Ok(items) => return Ok((items, By::Named)),
-            Err(error) => error,
-        };
-        if !named.by_preset {
-            return Err(error);
-        }
-        let by_place = Named {
-            item_key: None,
-            composed: None,
-            by_preset: false,
-            idempotency_key: None,
-            form: named.form,
-        };
-        match self.flatten(json, &by_place) {
-            Ok(items) => Ok((items, By::Delivery)),
-            Err(_) => Err(error),
-        }
-    }
-
-    /// The items of a body, told apart by the field that is named, or else by their places.
-    fn flatten(&self, body: &[u8], named: &Named) -> Result<Items, AcceptError> {
-        let one = named.item_key.as_ref().filter(|_| named.composed.is_none());
-        let by_field = one.filter(|_| !named.is_by_delivery());
-        let item_key = by_field.map(|(field, named_by)| flatten::ItemKey { field, named_by });
-        let in_proportion = body.len() * GROWTH_MAX + GROWTH_FREE_BYTES;
-        let limits = flatten::FlattenLimits {
-            flattened_bytes_max: self.limits.flattened_bytes_max.min(in_proportion),
-            item_bytes_max: self.limits.item_bytes_max,
-        };
-        Ok(flatten::flatten_by(body, item_key, limits)?)
-    }
-
     /// The JSON that a body stands for.
     pub(super) fn decoded(&self, form: Form, body: &Bytes) -> Result<Bytes, AcceptError> {
         body::decode(form, body.clone(), self.limits.decoded_bytes_max())
@@ -339,65 +283,6 @@ impl Ingest {
             DecodeError::Invalid(message) => AcceptError::invalid(message),
         }
     }
-}
-
-/// What a tool says, as long as the log keeps it.
-fn logged(said: &str) -> Box<str> {
-    said[..said.floor_char_boundary(LOGGED_BYTES_MAX)].into()
-}
-
-/// Whether a body is one object.
-fn is_object(json: &[u8]) -> bool {
-    let text = json.strip_prefix("\u{feff}".as_bytes()).unwrap_or(json);
-    text.trim_ascii_start().first() == Some(&b'{')
-}
-
-/// The text of a field of the one item that there is.
-fn field_of_item(items: &Items, path: &str) -> Option<String> {
-    let mut all = items.iter();
-    let (Some(item), None) = (all.next(), all.next()) else {
-        return None;
-    };
-    field_of(item.fields, path)
-}
-
-/// The text of a field that is a text, a number or a boolean.
-pub(super) fn field_of(fields: &str, path: &str) -> Option<String> {
-    let (_, value) = members(fields).find(|(name, _)| field_name(name) == path)?;
-    match value.as_bytes().first()? {
-        b'"' => Some(unescape(value.get(1..value.len() - 1)?).into_owned()),
-        b'{' | b'[' | b'n' => None,
-        _ => Some(value.to_owned()),
-    }
-}
-
-/// A flat object of texts.
-fn object(fields: &[(String, String)]) -> String {
-    let mut json = String::from("{");
-    for (name, value) in fields {
-        if json.len() > 1 {
-            json.push(',');
-        }
-        string_into(name, &mut json);
-        json.push(':');
-        string_into(value, &mut json);
-    }
-    json.push('}');
-    json
-}
-
-/// The id of a delivery as its idempotency key: a long one, or one of other than visible ASCII, by its digest.
-fn idempotency_key(id: &str) -> Arc<str> {
-    let is_plain = id.bytes().all(|byte| byte.is_ascii_graphic());
-    match is_plain && (1..=LOGGED_BYTES_MAX).contains(&id.len()) {
-        true => id.into(),
-        false => digest(id.as_bytes()).into(),
-    }
-}
-
-/// The SHA-256 of some bytes as hexadecimal digits.
-pub(super) fn digest(bytes: &[u8]) -> String {
-    hex(&Sha256::digest(bytes))
 }
 
 /// The answer to a delivery of which nothing is stored, and why.
@@ -419,24 +304,6 @@ fn other_type(tool: &Preset) -> String {
         tool.title,
         tool.content_types.join(", ")
     )
-}
-
-/// The fields that the headers add to the items.
-fn fields_of_headers(
-    of: &Context<'_>,
-    address: &Address<'_>,
-    event: Option<&str>,
-) -> Vec<(String, String)> {
-    // Headers that nobody signed say nothing of what somebody signed.
-    let takes_headers = of.signing.is_none() || of.tool().is_none_or(|tool| tool.is_generic());
-    let mut more = match takes_headers {
-        true => body::cloudevent_fields(address.headers.0.iter().copied()),
-        false => Vec::new(),
-    };
-    if let Some(event) = event.filter(|_| of.names_event_in_header()) {
-        more.push((EVENT.to_owned(), event.to_owned()));
-    }
-    more
 }
 
 /// What the log says where the field that identifies items is in none.

@@ -6,27 +6,27 @@
 //! accepted request do not overwrite what was accepted after it, unless that is asked for. A refused request is run by
 //! the connector's settings of today; nothing is logged of one that is refused again.
 
+mod again;
+mod error;
+
 use std::sync::Arc;
 use std::time::Instant;
 
 use bytes::Bytes;
-use thiserror::Error;
 use uuid::Uuid;
 
-use super::context::Context;
-use super::interpret::{Reading, Repeats};
+use super::interpret::Repeats;
 use super::removal::BUILT_IN;
-use super::{Accepted, Address, Head, Ingest};
-use crate::error::AcceptError;
+use super::{Accepted, Ingest};
 use base::clock::{Lived, Unix};
-use catalog::{Connector, Rules};
+use catalog::Connector;
+pub use error::AgainError;
 use item::batch::Entry;
 use item::{ItemMeta, Items, ItemsWriter};
 use journal::log::{Client, Endpoint, LogRow};
 use journal::{LogEntry, Outcome, RejectedBody, StorageError};
-use pool::{DeadLetter, Pool, PoolError};
+use pool::{DeadLetter, Pool};
 use settings::BUILT_IN_CONNECTORS;
-use webhook::Headers;
 
 /// What is kept of a request.
 #[derive(Debug)]
@@ -57,47 +57,6 @@ pub enum Newer<'a> {
     Stays(&'a Pool),
     /// They are overwritten.
     IsOverwritten,
-}
-
-/// Why a request is not sent again. Nothing was stored.
-#[derive(Debug, Error)]
-pub enum AgainError {
-    /// The log does not have it.
-    #[error("no request in the log has this id; it may have been deleted because of its age")]
-    NotFound,
-    /// It was a repeat.
-    #[error("this request is a duplicate of {0}; resend that request instead")]
-    Duplicate(Uuid),
-    /// There never was anything to send.
-    #[error("{0}")]
-    NothingToSend(&'static str),
-    /// What would be sent is gone.
-    #[error("{0}")]
-    NotKept(&'static str),
-    /// Its connector is gone.
-    #[error(
-        "the connector {0:?} of this request was deleted; create it again, then resend the request"
-    )]
-    NoConnector(Arc<str>),
-    /// Its stream is gone, or not the connector's.
-    #[error(
-        "the stream {0:?} of this request does not exist, or no key of the connector is for it; create the stream or key, then resend the request"
-    )]
-    NoStream(Box<str>),
-    /// The pipeline refused it.
-    #[error(transparent)]
-    Refused(#[from] AcceptError),
-    /// What is newer cannot be told yet.
-    #[error(
-        "the data pool is behind accepted requests, so later changes cannot be determined; try again when it has caught up, or overwrite"
-    )]
-    Behind,
-    /// The journal cannot be read.
-    #[error(transparent)]
-    Storage(#[from] StorageError),
-    /// The pool cannot be read.
-    #[error(transparent)]
-    Pool(#[from] PoolError),
 }
 
 impl Ingest {
@@ -273,67 +232,6 @@ impl Ingest {
         Ok(older.into_items())
     }
 
-    /// The pipeline over a body that was refused, that came with the key of this prefix: what it comes to goes into the log
-    /// entry.
-    fn run_again(
-        &self,
-        kept: &RejectedBody,
-        connector: &Connector,
-        prefix: &str,
-        log: &mut LogEntry,
-    ) -> Result<Again, AgainError> {
-        let mut keys = connector.keys.iter();
-        if *kept.stream != *log.stream && !keys.any(|key| *key.stream == *kept.stream) {
-            return Err(AgainError::NoStream(kept.stream.clone()));
-        }
-        self.check_stream(&kept.stream)?;
-        if kept.body.len() as u64 > self.limits.body_bytes_max {
-            return Err(self.too_large().into());
-        }
-        let headers = kept.headers.as_deref().unwrap_or_default();
-        let headers: Vec<_> = (headers.iter())
-            .map(|(name, value)| (name.as_str(), value.as_bytes()))
-            .collect();
-        let address = kept.headers.is_some().then_some(Address {
-            connector: &connector.name,
-            method: "POST",
-            target: "",
-            headers: Headers(&headers),
-        });
-        let head = head_of(kept, log, address);
-        let form = head.form()?;
-        let item_key = connector.item_key.as_deref();
-        let used = connector.keys.iter().find(|key| *key.prefix() == *prefix);
-        let preset = used.map_or_else(|| connector.preset(), |key| key.preset);
-        let named = self.read_headers(&head, form, item_key, preset)?;
-        let rules = (connector.keys.iter()).find(|key| *key.stream == *kept.stream);
-        let rules = rules.map_or_else(Rules::default, |key| key.rules.clone());
-        let signing = used.and_then(|key| key.signing.as_deref());
-        let context = Context {
-            request_id: log.request_id,
-            address: head.address,
-            preset,
-            signing,
-            items: connector.items.as_deref(),
-            rules: &rules,
-        };
-        let delivered = match self.read_delivery(context, &named, &kept.body)? {
-            Reading::Delivery(delivered) => delivered,
-            Reading::Challenge(..) => return Err(AgainError::NothingToSend(CHALLENGE)),
-        };
-        log.stream = kept.stream.as_ref().into();
-        if kept.test {
-            log.outcome = Outcome::Test;
-        }
-        log.bytes = kept.body.len() as u64;
-        log.item_key = delivered.item_key;
-        log.idempotency_key = delivered.idempotency_key;
-        Ok(Again {
-            items: delivered.items,
-            repeats: delivered.repeats,
-        })
-    }
-
     fn connector_of(&self, from: &LogEntry) -> Result<Arc<Connector>, AgainError> {
         let connector = self.catalog.connector(&from.connector);
         connector.ok_or_else(|| AgainError::NoConnector(from.connector.clone()))
@@ -347,40 +245,9 @@ impl Ingest {
     }
 }
 
-/// The head of a request that is sent again.
-fn head_of<'a>(kept: &'a RejectedBody, log: &LogEntry, address: Option<Address<'a>>) -> Head<'a> {
-    Head {
-        request_id: log.request_id,
-        received_at: log.received_at,
-        endpoint: log.endpoint,
-        stream: Some(&kept.stream),
-        authorization: None,
-        access_token: None,
-        certificate: None,
-        address,
-        content_type: kept.content_type.as_deref(),
-        // Elsewhere a body is kept decompressed.
-        content_encoding: address
-            .and_then(|address| address.headers.get("content-encoding"))
-            .map(str::as_bytes),
-        content_length: None,
-        item_key: kept.item_key.as_deref(),
-        idempotency_key: kept.idempotency_key.as_deref(),
-        client: log.client,
-        headers: None,
-        trace: None,
-    }
-}
-
 const CHALLENGE: &str = "the request was a challenge of the tool, or an event without data";
 const REMOVAL: &str = "the request removed an item; to remove it again, send DELETE again";
 const ITEMS_GONE: &str = "its items are not kept any more: every sink has them, and storage.payload_retention_minutes or payload_retention_bytes is over. Dead letters of a sink can be resent; otherwise the sender must send the request again";
-
-/// What a body that was refused comes to.
-struct Again {
-    items: Items,
-    repeats: Repeats,
-}
 
 /// The same items without a version: they take the place of any.
 fn overwriting(items: &Items) -> Result<Items, AgainError> {
