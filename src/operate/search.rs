@@ -5,22 +5,22 @@
 //! **Invariant**: a page reads a limited number of rows, whatever is stored. The pages up to the last `next` search
 //! everything, each part once.
 
+mod hit;
 mod names;
 
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
 use super::Operator;
-use super::requests::Report;
-use base::clock::{self, Unix};
+use base::clock::Unix;
 use base::order::Seq;
-use base::text::percent_encoded;
 use delivery::ReadError;
-use item::members;
+pub use hit::{SearchHit, item_page};
+use hit::{of_item, of_letter, of_request};
 use journal::StorageError;
 use journal::log::Filter;
 use journal::page::Budget;
-use pool::{Item, LetterHits, PageLimit};
+use pool::{LetterHits, PageLimit};
 
 /// Maximum bytes of a text. A longer text cannot be an item key.
 pub const SEARCH_BYTES_MAX: usize = item::flatten::ITEM_KEY_BYTES_MAX;
@@ -29,26 +29,6 @@ pub const SEARCH_BYTES_MAX: usize = item::flatten::ITEM_KEY_BYTES_MAX;
 const STREAMS_MAX: usize = 200;
 /// Maximum bytes of items that are read from a stream.
 const ITEM_BYTES_MAX: usize = 1 << 20;
-/// Maximum values of an item in its title, and characters of each.
-const TITLE_VALUES: usize = 3;
-const TITLE_CHARS: usize = 40;
-
-/// A hit.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct SearchHit {
-    /// `item`, `request`, `stream`, `connector`, `key`, `read_key`, `sink` or `dead_letter`.
-    pub kind: &'static str,
-    /// Its stream, if it has one.
-    pub stream: Option<String>,
-    /// Its key: that of the item or the dead letter's item, the id of a request, or a name.
-    pub key: String,
-    /// Its title next to the key.
-    pub title: String,
-    /// When it was updated, received, or became a dead letter.
-    pub at: Option<String>,
-    /// Its page on the admin listener.
-    pub page: String,
-}
 
 /// A page of hits.
 #[derive(Debug, Default)]
@@ -315,63 +295,4 @@ impl Search<'_> {
         }
         Ok(None)
     }
-}
-
-fn of_item(stream: &str, item: &Item) -> SearchHit {
-    SearchHit {
-        kind: "item",
-        stream: Some(stream.to_owned()),
-        key: item.key.clone(),
-        title: title(item),
-        at: Some(item.updated_at.clone()),
-        page: item_page(stream, &item.key),
-    }
-}
-
-/// The page of an item.
-pub fn item_page(stream: &str, key: &str) -> String {
-    let (stream, key) = (percent_encoded(stream), percent_encoded(key));
-    format!("/streams/{stream}/item?key={key}")
-}
-
-fn of_request(report: &Report) -> SearchHit {
-    let entry = &report.row.entry;
-    let status = report.status.as_str();
-    let why = report.errors().next();
-    SearchHit {
-        kind: "request",
-        stream: Some(entry.stream.to_string()).filter(|stream| !stream.is_empty()),
-        key: entry.request_id.to_string(),
-        title: match why {
-            Some(why) => format!("{}: {status}: {why}", entry.connector),
-            None => format!("{}: {status}", entry.connector),
-        },
-        at: Some(clock::rfc3339(entry.received_at)),
-        page: format!("/requests/{}", entry.request_id),
-    }
-}
-
-fn of_letter(letter: &pool::LetterHit) -> SearchHit {
-    SearchHit {
-        kind: "dead_letter",
-        stream: Some(letter.stream.clone()),
-        key: letter.key.clone(),
-        title: format!("{}: {}", letter.sink, letter.reason),
-        at: Some(clock::rfc3339(letter.at)),
-        page: format!("/sinks/{}#dead-letters", percent_encoded(&letter.sink)),
-    }
-}
-
-/// The first values of an item as text, without its key.
-fn title(item: &Item) -> String {
-    let shown = members(&item.fields).filter_map(|(_, value)| match value.as_bytes() {
-        b"null" | b"\"\"" => None,
-        [b'"', ..] => serde_json::from_str::<String>(value).ok(),
-        [b'[' | b'{', ..] => None,
-        _ => Some(value.to_owned()),
-    });
-    let others = shown.filter(|value| *value != item.key);
-    let cut = |value: String| value.chars().take(TITLE_CHARS).collect();
-    let values: Vec<String> = others.take(TITLE_VALUES).map(cut).collect();
-    values.join(" · ")
 }

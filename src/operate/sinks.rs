@@ -5,77 +5,21 @@
 //! **Invariant**: undelivered data of a sink is kept until an operator discards it here. A change in the catalog is
 //! carried out even if the client has disconnected.
 
+mod changes;
+mod checked;
+
 use std::sync::Arc;
 
 use serde_json::{Map, Value, json};
-use tokio::sync::{Mutex, MutexGuard, watch};
 
 use super::asks::Task;
 use super::{By, OperateError, Operator, in_background};
 use catalog::{Actor, AuditChange, Catalog, CatalogError, ResourceKind, Sink};
+pub use changes::SinkChanges;
+pub(super) use checked::patched;
 use delivery::{LaneState, LaneStatus, Refilled};
-use plugin::{invalid_config, ungranted};
 use pool::Undelivered;
-use settings::beginning::{no_changes, no_state};
-use settings::{BodyFault, Section, Start};
-
-/// Requests of operators to the daemon to change sinks, and the results.
-#[derive(Debug, Default)]
-pub struct SinkChanges {
-    asked: watch::Sender<u64>,
-    done: watch::Sender<u64>,
-    /// One change at a time: nothing changes between the checks and the write.
-    one: Mutex<()>,
-    trial: Mutex<()>,
-}
-
-impl SinkChanges {
-    /// Waits until no other trial runs.
-    pub(super) async fn one_trial(&self) -> MutexGuard<'_, ()> {
-        self.trial.lock().await
-    }
-
-    /// Waits until no other change runs.
-    pub(super) async fn one_change(&self) -> MutexGuard<'_, ()> {
-        self.one.lock().await
-    }
-
-    /// Makes the daemon apply the catalog to the running sinks, with the current components.
-    pub(super) async fn carry_out(&self) {
-        let asked = self.ask();
-        self.wait_for(asked).await;
-    }
-
-    /// Requests that the daemon applies the catalog to the running sinks; returns the number of the request.
-    /// Asks for the running sinks to be made those of the catalog; the number of the request.
-    pub fn ask(&self) -> u64 {
-        let mut number = 0;
-        self.asked.send_modify(|asked| {
-            *asked += 1;
-            number = *asked;
-        });
-        number
-    }
-
-    /// Waits until the request is carried out.
-    async fn wait_for(&self, number: u64) {
-        let _ = self.done.subscribe().wait_for(|done| *done >= number).await;
-    }
-
-    /// Waits for a newer request; returns the number of the newest.
-    pub async fn asked_after(&self, seen: u64) -> u64 {
-        let mut asked = self.asked.subscribe();
-        asked
-            .wait_for(|asked| *asked > seen)
-            .await
-            .map_or(seen, |asked| *asked)
-    }
-
-    /// Records that the running sinks are those of the catalog at this request.
-    pub fn set_done(&self, number: u64) {
-        self.done.send_replace(number);
-    }
-}
+use settings::{Section, Start};
 
 /// Data that was kept for a deleted sink.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -244,20 +188,6 @@ impl Operator {
         Ok(refilled)
     }
 
-    /// Checks whether the data pool has items for a fill of the sink.
-    fn require_state(&self, sink: &settings::Sink) -> Result<(), OperateError> {
-        let sinks = self.catalog.sinks();
-        let all = sinks.iter().map(|other| &*other.settings);
-        let why = match sink.is_latest() {
-            true => no_changes(sink, all),
-            false => no_state(sink, all),
-        };
-        match why {
-            Some(why) => Err(OperateError::NoState(why)),
-            None => Ok(()),
-        }
-    }
-
     /// Deletes a sink that was created at run time, or the data of one that is no longer configured; returns its
     /// backlog. Without `discard`, a sink that was created at run time must have no undelivered data.
     ///
@@ -364,80 +294,5 @@ impl Operator {
         let sink = self.catalog.sink(name).ok_or(OperateError::NoSink)?;
         let declared = || OperateError::Catalog(CatalogError::Declared(ResourceKind::Sink));
         sink.section.clone().ok_or_else(declared)
-    }
-
-    fn require_free(&self, name: &str) -> Result<(), OperateError> {
-        let taken = match self.catalog.sink(name) {
-            Some(sink) if sink.is_declared() => CatalogError::Declared(ResourceKind::Sink),
-            Some(_) => CatalogError::Taken(ResourceKind::Sink),
-            // The name of the built-in sink, which a file turned off.
-            None if name == POOL => CatalogError::Declared(ResourceKind::Sink),
-            None => return Ok(()),
-        };
-        Err(OperateError::Catalog(taken))
-    }
-
-    /// The sink with these settings, whose plugin starts with them.
-    async fn usable(&self, section: &Section) -> Result<settings::Sink, OperateError> {
-        let sink = self.checked(section)?;
-        let started = self.delivery.can_start(&sink).await;
-        started.map_err(OperateError::Unusable)?;
-        Ok(sink)
-    }
-
-    /// The sink with these settings.
-    pub(super) fn checked(&self, section: &Section) -> Result<settings::Sink, OperateError> {
-        let streams: Vec<settings::Stream> = (self.catalog.readable_streams().iter())
-            .map(|stream| stream.settings.clone())
-            .collect();
-        let plugins_dir = self.about.storage.plugins_dir();
-        let sink = section
-            .check(&plugins_dir, &streams)
-            .map_err(OperateError::Invalid)?;
-        let violations = invalid_config(&sink).into_iter().chain(ungranted(&sink));
-        let mut faults: Vec<BodyFault> = violations
-            .map(|(path, message)| BodyFault {
-                field: "config",
-                path,
-                message,
-            })
-            .collect();
-        let sinks = self.catalog.sinks();
-        let conflict = sink.conflict_with(sinks.iter().map(|other| &*other.settings));
-        faults.extend(conflict.map(|(field, message)| BodyFault {
-            field,
-            path: field.to_owned(),
-            message,
-        }));
-        match faults.is_empty() {
-            true => Ok(sink),
-            false => Err(OperateError::Invalid(faults)),
-        }
-    }
-}
-
-/// The name of the built-in sink.
-const POOL: &str = "pool";
-
-/// The settings after a patch.
-pub(super) fn patched(
-    section: &Section,
-    patch: Map<String, Value>,
-) -> Result<Section, OperateError> {
-    if patch.contains_key("name") {
-        return Err(OperateError::Invalid(vec![BodyFault {
-            field: "name",
-            path: "name".to_owned(),
-            message: "cannot be changed: the cursor and the dead letters belong to the name; create another sink".to_owned(),
-        }]));
-    }
-    let changed = section.changed(patch).map_err(OperateError::Invalid)?;
-    match changed.get("mode") == section.get("mode") {
-        true => Ok(changed),
-        false => Err(OperateError::Invalid(vec![BodyFault {
-            field: "mode",
-            path: "mode".to_owned(),
-            message: "cannot be changed: create another sink for it".to_owned(),
-        }])),
     }
 }

@@ -5,13 +5,14 @@
 use super::{code, read, root};
 
 /// Where sentences are: a file, a function if not all of the file is meant, and what stands before each.
-const SENTENCES: [(&str, &str, &str); 16] = [
+const SENTENCES: [(&str, &str, &str); 17] = [
     ("ingest/gate.rs", "pub fn check(", "{ ("),
     ("settings/routing_gaps.rs", "", "sentences.push(format!("),
     ("daemon/reload.rs", "", "let problem = format!("),
     ("repair/report.rs", "", "vec![format!("),
     ("repair/report.rs", "", "problems.push(format!("),
     ("operate/status.rs", "", "problems.push(format!("),
+    ("operate/status/sink.rs", "", "problems.push(format!("),
     ("operate/cluster.rs", "fn of_cluster(", "push(format!("),
     ("operate/certificates.rs", "fn problem(", "Some(format!("),
     (
@@ -21,7 +22,7 @@ const SENTENCES: [(&str, &str, &str); 16] = [
     ),
     ("operate/limits.rs", "fn fullness(", "Some(format!("),
     ("operate/unreadable.rs", "", "let sentence = format!("),
-    ("operate/condition.rs", "fn why_kept(", "format!("),
+    ("operate/condition/sink.rs", "fn why_kept(", "format!("),
     ("operate/screens.rs", "fn problem(", "format!("),
     ("observe/lines.rs", "fn problem(&self)", "format!("),
     ("operate/error.rs", "", "const CRASHED: &str ="),
