@@ -1,3 +1,5 @@
+//! Unit tests of `budget.rs`.
+
 use super::*;
 
 fn share() -> Arc<Share> {

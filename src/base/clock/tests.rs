@@ -1,3 +1,5 @@
+//! Unit tests of `clock.rs`.
+
 use std::sync::Mutex;
 
 use super::*;

@@ -1,3 +1,5 @@
+//! Unit tests of `text.rs`.
+
 use super::*;
 
 #[test]

@@ -1,3 +1,5 @@
+//! Unit tests of `bucket.rs`.
+
 use super::*;
 
 /// Takes single units until one is refused.

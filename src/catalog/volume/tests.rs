@@ -1,3 +1,5 @@
+//! Unit tests of `volume.rs`.
+
 use std::time::Duration;
 
 use super::*;

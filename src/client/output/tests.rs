@@ -1,3 +1,5 @@
+//! Unit tests of `output.rs`.
+
 use super::*;
 
 #[cfg(target_os = "linux")]

@@ -1,3 +1,5 @@
+//! Unit tests of `shares.rs`.
+
 use super::*;
 
 const RATE: u64 = 1_000;

@@ -1,3 +1,5 @@
+//! Unit tests of `reload.rs`.
+
 use super::*;
 use settings::{Sources, load};
 

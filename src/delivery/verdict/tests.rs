@@ -1,3 +1,5 @@
+//! Unit tests of `verdict.rs`.
+
 use std::time::Duration;
 
 use super::{ASKED_PAUSE_MAX, Attempts, defer, rest, schedule_retry};

@@ -1,3 +1,5 @@
+//! Unit tests of `render.rs`.
+
 use std::collections::BTreeSet;
 use std::path::PathBuf;
 

@@ -1,3 +1,5 @@
+//! Unit tests of `admission.rs`.
+
 use futures_util::FutureExt as _;
 
 use super::*;

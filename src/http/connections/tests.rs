@@ -1,3 +1,5 @@
+//! Unit tests of `connections.rs`.
+
 use futures_util::FutureExt as _;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _, duplex};
 

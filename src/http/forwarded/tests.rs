@@ -1,3 +1,5 @@
+//! Unit tests of `forwarded.rs`.
+
 use salvo_core::http::header::HeaderValue;
 
 use super::*;

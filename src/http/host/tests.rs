@@ -1,3 +1,5 @@
+//! Unit tests of `host.rs`.
+
 use super::*;
 
 fn headers(pairs: &[(HeaderName, &str)]) -> HeaderMap {

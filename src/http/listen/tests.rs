@@ -1,3 +1,5 @@
+//! Unit tests of `listen.rs`.
+
 use salvo_core::{Router, Service};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;

@@ -1,3 +1,5 @@
+//! Unit tests of `middleware.rs`.
+
 use std::time::Duration;
 
 use salvo_core::catcher::Catcher;

@@ -1,3 +1,5 @@
+//! Unit tests of `pages.rs`.
+
 use super::FILES;
 
 #[test]

@@ -1,3 +1,5 @@
+//! Unit tests of `proxy_protocol.rs`.
+
 use super::*;
 
 /// The address or the error, and the rest of the bytes.

@@ -1,3 +1,5 @@
+//! Unit tests of `tag.rs`.
+
 use salvo_core::http::header::{ETAG, HeaderValue};
 
 use super::*;

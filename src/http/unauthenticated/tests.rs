@@ -1,3 +1,5 @@
+//! Unit tests of `unauthenticated.rs`.
+
 use super::*;
 
 fn address(text: &str) -> IpAddr {

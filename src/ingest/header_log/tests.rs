@@ -1,3 +1,5 @@
+//! Unit tests of `header_log.rs`.
+
 use super::*;
 
 fn check(endpoint: Endpoint, headers: &[(&str, &str)], expected: &[&str]) {

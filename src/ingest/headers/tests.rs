@@ -1,3 +1,5 @@
+//! Unit tests of `headers.rs`.
+
 use super::{idempotency_key, item_key, secret};
 
 #[test]

@@ -1,3 +1,5 @@
+//! Unit tests of `unsettled.rs`.
+
 use super::*;
 use item::ItemsWriter;
 

@@ -1,3 +1,5 @@
+//! Unit tests of `version.rs`.
+
 use super::Version;
 
 #[test]

@@ -1,3 +1,5 @@
+//! Unit tests of `condition.rs`.
+
 use uuid::Uuid;
 
 use super::*;

@@ -1,3 +1,5 @@
+//! Unit tests of `frame.rs`.
+
 use super::*;
 use base::order::Epoch;
 

@@ -1,3 +1,5 @@
+//! Unit tests of `screens.rs`.
+
 use super::*;
 
 /// What a node has not stored yet, as another one reads it.

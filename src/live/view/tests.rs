@@ -1,3 +1,5 @@
+//! Unit tests of `view.rs`.
+
 use super::*;
 
 #[test]

@@ -1,3 +1,5 @@
+//! Unit tests of `lines.rs`.
+
 use std::io::{PipeReader, Read as _, pipe};
 use std::os::fd::OwnedFd;
 

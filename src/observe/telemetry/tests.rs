@@ -1,3 +1,5 @@
+//! Unit tests of `telemetry.rs`.
+
 use super::*;
 use settings::Otlp;
 

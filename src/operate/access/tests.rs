@@ -1,3 +1,5 @@
+//! Unit tests of `access.rs`.
+
 use super::*;
 use settings::Secret;
 

@@ -1,3 +1,5 @@
+//! Unit tests of `certificates.rs`.
+
 use std::time::Duration;
 
 use super::*;

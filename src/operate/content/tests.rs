@@ -1,3 +1,5 @@
+//! Unit tests of `content.rs`.
+
 use super::*;
 use item::ItemsWriter;
 

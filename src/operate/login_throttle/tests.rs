@@ -1,3 +1,5 @@
+//! Unit tests of `login_throttle.rs`.
+
 use std::net::IpAddr;
 
 use super::*;

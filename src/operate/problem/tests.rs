@@ -1,3 +1,5 @@
+//! Unit tests of `problem.rs`.
+
 use super::*;
 
 #[test]

@@ -1,3 +1,5 @@
+//! Unit tests of `explain.rs`.
+
 use super::*;
 
 #[test]

@@ -1,3 +1,5 @@
+//! Unit tests of `folder.rs`.
+
 use super::*;
 
 fn roots(dir: &Path) -> FolderRoots {

@@ -1,3 +1,5 @@
+//! Unit tests of `postgres.rs`.
+
 use super::*;
 
 #[test]

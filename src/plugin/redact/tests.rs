@@ -1,3 +1,5 @@
+//! Unit tests of `redact.rs`.
+
 use super::*;
 use settings::{Http, Postgres, Sink};
 

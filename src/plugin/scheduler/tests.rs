@@ -1,3 +1,5 @@
+//! Unit tests of `scheduler.rs`.
+
 use std::cell::Cell;
 use std::pin::Pin;
 use std::task::{Context, Poll, Waker};

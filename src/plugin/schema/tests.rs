@@ -1,3 +1,5 @@
+//! Unit tests of `schema.rs`.
+
 use serde_json::json;
 
 use super::*;

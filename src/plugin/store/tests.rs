@@ -1,3 +1,5 @@
+//! Unit tests of `store.rs`.
+
 use super::*;
 
 fn added(name: &str, sha256: String, previous: &[&String]) -> Installed {

@@ -1,3 +1,5 @@
+//! Unit tests of `asks.rs`.
+
 use super::*;
 use crate::{DatabaseOptions, Durability, make};
 use postgres_server::Postgres;

@@ -1,3 +1,5 @@
+//! Unit tests of `tally.rs`.
+
 use super::*;
 
 #[test]

@@ -1,3 +1,5 @@
+//! Unit tests of `number.rs`.
+
 use super::*;
 
 fn decimal(text: &str) -> Decimal {

@@ -1,3 +1,5 @@
+//! Unit tests of `beginning.rs`.
+
 use super::*;
 
 fn sink(name: &str, plugin: &str, streams: &[&str]) -> Sink {

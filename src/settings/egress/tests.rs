@@ -1,3 +1,5 @@
+//! Unit tests of `egress.rs`.
+
 use super::*;
 
 #[test]

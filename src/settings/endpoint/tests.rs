@@ -1,3 +1,5 @@
+//! Unit tests of `endpoint.rs`.
+
 use super::*;
 
 #[test]

@@ -1,3 +1,5 @@
+//! Unit tests of `masking.rs`.
+
 use serde_json::json;
 
 use super::*;

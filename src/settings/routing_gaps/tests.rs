@@ -1,3 +1,5 @@
+//! Unit tests of `routing_gaps.rs`.
+
 use super::*;
 
 fn sink(plugin: &str, streams: &[&str], except: &[&str]) -> Sink {

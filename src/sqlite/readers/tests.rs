@@ -1,3 +1,5 @@
+//! Unit tests of `readers.rs`.
+
 use std::io::{BufRead as _, BufReader, Write as _};
 use std::process::{Command, Stdio};
 

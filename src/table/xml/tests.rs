@@ -1,3 +1,5 @@
+//! Unit tests of `xml.rs`.
+
 use proptest::prelude::*;
 
 use super::*;

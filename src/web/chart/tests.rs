@@ -1,3 +1,5 @@
+//! Unit tests of `chart.rs`.
+
 use super::*;
 
 const fn minute(requests: u64, errors: u64) -> Minute {

@@ -1,3 +1,5 @@
+//! Unit tests of `snippets.rs`.
+
 use super::*;
 use catalog::key::{KeyKind, generate};
 

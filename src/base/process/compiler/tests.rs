@@ -1,3 +1,5 @@
+//! Unit tests of `process/compiler.rs`.
+
 use std::fs::{self, File};
 use std::io::Write as _;
 use std::net::TcpListener;

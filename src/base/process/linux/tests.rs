@@ -1,3 +1,5 @@
+//! Unit tests of `process/linux.rs`.
+
 use std::fs;
 use std::io::ErrorKind;
 

@@ -1,3 +1,5 @@
+//! Unit tests of `bench/load.rs`.
+
 use super::*;
 
 #[test]

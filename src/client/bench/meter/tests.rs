@@ -1,3 +1,5 @@
+//! Unit tests of `bench/meter.rs`.
+
 use super::*;
 
 #[test]

@@ -1,3 +1,5 @@
+//! Unit tests of `bench/verdict.rs`.
+
 use std::collections::BTreeMap;
 
 use super::super::meter::Used;

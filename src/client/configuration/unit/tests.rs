@@ -1,3 +1,5 @@
+//! Unit tests of `configuration/unit.rs`.
+
 use super::*;
 
 #[test]

@@ -1,3 +1,5 @@
+//! Unit tests of `plugin/fetch.rs`.
+
 use super::*;
 
 #[test]

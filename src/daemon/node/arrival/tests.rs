@@ -1,3 +1,5 @@
+//! Unit tests of `node/arrival.rs`.
+
 use super::*;
 
 #[test]

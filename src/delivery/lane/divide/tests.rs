@@ -1,3 +1,5 @@
+//! Unit tests of `lane/divide.rs`.
+
 use super::{bytes_of, give_up, halve};
 use crate::verdict::Attempts;
 use crate::verdict::tests::batch;

@@ -1,3 +1,5 @@
+//! Unit tests of `lane/flight.rs`.
+
 use std::sync::Arc;
 
 use super::*;

@@ -1,3 +1,5 @@
+//! Unit tests of `ingest/answer.rs`.
+
 use journal::Receipt;
 use salvo_core::http::header::VARY;
 

@@ -1,3 +1,5 @@
+//! Unit tests of `user_pages/file.rs`.
+
 use super::*;
 
 #[test]

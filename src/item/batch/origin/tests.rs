@@ -1,3 +1,5 @@
+//! Unit tests of `batch/origin.rs`.
+
 use super::*;
 use crate::batch::Action;
 use crate::batch::tests::batch;

@@ -1,3 +1,5 @@
+//! Unit tests of `batch/read.rs`.
+
 use super::super::tests::batch;
 use super::*;
 

@@ -1,3 +1,5 @@
+//! Unit tests of `file/group.rs`.
+
 use base::clock::Unix;
 
 use super::*;

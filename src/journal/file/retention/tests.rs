@@ -1,3 +1,5 @@
+//! Unit tests of `file/retention.rs`.
+
 use rusqlite::Connection;
 use uuid::Uuid;
 

@@ -1,3 +1,5 @@
+//! Unit tests of `moving/times.rs`.
+
 use super::*;
 
 const HOUR: Duration = Duration::from_hours(1);

@@ -1,3 +1,5 @@
+//! Unit tests of `metrics/recent.rs`.
+
 use super::*;
 
 const ONE: Minute = Minute {

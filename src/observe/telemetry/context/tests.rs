@@ -1,3 +1,5 @@
+//! Unit tests of `telemetry/context.rs`.
+
 use super::*;
 
 fn caller(values: &[&str]) -> Option<Caller> {

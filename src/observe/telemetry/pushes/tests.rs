@@ -1,3 +1,5 @@
+//! Unit tests of `telemetry/pushes.rs`.
+
 use super::super::{SpanKind, Trace};
 use super::*;
 

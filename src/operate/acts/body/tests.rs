@@ -1,3 +1,5 @@
+//! Unit tests of `acts/body.rs`.
+
 use super::*;
 
 #[test]

@@ -1,3 +1,5 @@
+//! Unit tests of `egress/address.rs`.
+
 use proptest::prelude::*;
 
 use super::*;

@@ -1,3 +1,5 @@
+//! Unit tests of `acts/fold.rs`.
+
 use super::*;
 
 fn write(n: u64, op: Op, value: &str) -> Write {

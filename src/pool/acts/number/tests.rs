@@ -1,3 +1,5 @@
+//! Unit tests of `acts/number.rs`.
+
 use super::*;
 
 #[test]

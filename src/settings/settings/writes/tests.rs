@@ -1,3 +1,5 @@
+//! Unit tests of `settings/writes.rs`.
+
 use serde_json::json;
 
 use super::*;

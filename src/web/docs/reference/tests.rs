@@ -1,3 +1,5 @@
+//! Unit tests of `docs/reference.rs`.
+
 use serde_json::json;
 
 use super::*;

@@ -1,3 +1,5 @@
+//! Unit tests of `form/controls.rs`.
+
 use salvo_core::Depot;
 
 use super::*;

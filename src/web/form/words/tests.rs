@@ -1,3 +1,5 @@
+//! Unit tests of `form/words.rs`.
+
 use super::*;
 use settings::ValidationError;
 use webhook::InvalidVerifier;

@@ -1,3 +1,5 @@
+//! Unit tests of `grid/sorting.rs`.
+
 use super::*;
 
 fn grid(sort: &str) -> Grid {

@@ -1,3 +1,5 @@
+//! Unit tests of `bench/nodes/report.rs`.
+
 use std::collections::BTreeMap;
 
 use super::super::takeover::Takeover;

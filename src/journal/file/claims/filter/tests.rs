@@ -1,3 +1,5 @@
+//! Unit tests of `file/claims/filter.rs`.
+
 use proptest::prelude::*;
 use sha2::{Digest, Sha256};
 
