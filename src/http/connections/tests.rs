@@ -3,6 +3,7 @@
 use futures_util::FutureExt as _;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _, duplex};
 
+use super::heads::HEAD_TIME_MAX;
 use super::*;
 
 fn alone<S>(stream: S, silent: Arc<Silent>) -> Connection<S> {
