@@ -9,6 +9,7 @@ mod log;
 mod measure;
 pub(super) mod moving;
 pub(super) mod page;
+mod payloads;
 mod prune;
 mod quarantine;
 mod reader;

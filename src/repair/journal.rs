@@ -36,6 +36,11 @@ pub(super) fn settle(
     if !salvaged.is_older {
         copy::forget_spans(connection)?;
         copy::list_runs(connection)?;
+        // From here on each payload is a row, and what is asked of each row is asked of each payload.
+        let more = copy::separate_payloads(connection)?;
+        if let Some(payloads) = repair.table_mut("payloads") {
+            payloads.kept += more;
+        }
     }
     let mut above = highest;
     if damaged("requests") {

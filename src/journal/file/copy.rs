@@ -8,8 +8,9 @@
 use std::ops::Range;
 use std::path::Path;
 
-use rusqlite::{Connection, OptionalExtension};
+use rusqlite::Connection;
 
+use super::payloads::{self, Held};
 use super::schema::ACCEPTED;
 use super::{claims, schema, timeline};
 use crate::{Durability, StorageError};
@@ -33,14 +34,23 @@ pub fn copy_state(connection: &Connection, after: Seq) -> Result<CopyState, rusq
         "SELECT r.seq FROM requests r WHERE r.seq > ?1 AND {ACCEPTED}
             AND NOT EXISTS (SELECT 1 FROM payloads p WHERE p.seq = r.seq)
             AND NOT EXISTS (SELECT 1 FROM quarantine q WHERE q.seq = r.seq)
-         ORDER BY r.seq LIMIT 1"
+         ORDER BY r.seq"
     );
-    let missing: Option<i64> = connection
-        .query_row(&sql, [after.to_column()], |row| row.get(0))
-        .optional()?;
+    let mut statement = connection.prepare(&sql)?;
+    // Those that have no row of their own may be in a group.
+    let mut accepted = statement.query([after.to_column()])?;
+    let mut held = Held::default();
+    let mut missing = None;
+    while let Some(row) = accepted.next()? {
+        let seq = Seq::from_column(row.get(0)?);
+        if !held.has(connection, seq)? {
+            missing = Some(seq);
+            break;
+        }
+    }
     Ok(CopyState {
         last_seq: schema::last_seq(connection)?,
-        missing: missing.map(Seq::from_column),
+        missing,
     })
 }
 
@@ -58,6 +68,11 @@ pub fn make_later(connection: &Connection) -> Result<(), rusqlite::Error> {
 /// Has all claims of a journal that was salvaged count, whatever was lost of how they are listed.
 pub fn list_runs(connection: &Connection) -> Result<(), rusqlite::Error> {
     claims::list_runs(connection)
+}
+
+/// Has each payload of a journal that was salvaged have a row of its own: how many rows are more than before.
+pub fn separate_payloads(connection: &Connection) -> Result<u64, rusqlite::Error> {
+    payloads::separate(connection)
 }
 
 /// Has what is made of the log of a journal that was salvaged be made again at the next start.

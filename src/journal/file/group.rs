@@ -1,5 +1,7 @@
 //! One group: everything that waits for the writer, in one transaction.
 //!
+//! Payloads of one transaction share a row, see `journal/file/payloads.rs`.
+//!
 //! **Invariant**: log entry, payload and idempotency claim of a request are written by the same
 //! transaction, and the claim is looked up in it, so two requests with one key are never both new.
 
@@ -10,14 +12,14 @@ use rusqlite::{CachedStatement, Connection, Statement};
 use uuid::Uuid;
 
 use super::claims::{Claims, Held};
+use super::payloads::{self, Joined};
 use super::rejected_bodies::Bodies;
 use super::segments::Segments;
 use super::writer::{Answer, Answers};
 use crate::log::{Client, LogEntry, Outcome};
-use crate::origin::Origin;
 use crate::queue::Job;
 use crate::recent::Recent;
-use crate::{JournalError, Receipt, Submission};
+use crate::{JournalError, Receipt, Shared, Submission};
 use base::clock::Lived;
 use base::order::Seq;
 use item::batch::Entry;
@@ -25,8 +27,6 @@ use item::batch::Entry;
 const INSERT_REQUEST: &str = "INSERT INTO requests (seq, request_id, received_ms, connector, stream, outcome, endpoint, \
      http_status, items, bytes, key, client, item_key, idempotency_key, duplicate_of, errors, headers, sent_again_from, sender) \
      VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18, ?19)";
-const INSERT_PAYLOAD: &str =
-    "INSERT INTO payloads (seq, crc32, items, request) VALUES (?1, ?2, ?3, ?4)";
 
 pub(super) struct Group<'a> {
     connection: &'a Connection,
@@ -36,8 +36,9 @@ pub(super) struct Group<'a> {
     spans: &'a mut Segments,
     /// Who called last, as the log has it: most often the same as before.
     client: (Client, String),
-    /// What stands beside a payload.
-    origin: Vec<u8>,
+    payloads: &'a mut Joined,
+    /// Every sink has the requests up to here.
+    released: Seq,
     recent: &'a Mutex<Recent>,
 }
 
@@ -146,8 +147,11 @@ impl<'a> Group<'a> {
         bodies: &'a mut Bodies,
         last_seq: Seq,
         spans: &'a mut Segments,
-        recent: &'a Mutex<Recent>,
+        payloads: &'a mut Joined,
+        shared: &'a Shared,
     ) -> Self {
+        // What a failed transaction left.
+        payloads.clear();
         Self {
             connection,
             claims,
@@ -155,8 +159,9 @@ impl<'a> Group<'a> {
             last_seq,
             spans,
             client: (Client::Many, String::new()),
-            origin: Vec::new(),
-            recent,
+            payloads,
+            released: shared.released(),
+            recent: &shared.recent,
         }
     }
 
@@ -176,7 +181,7 @@ impl<'a> Group<'a> {
         sqlite::begin(self.connection)?;
         let mut statements = Statements {
             request: RequestStatement::new(self.connection)?,
-            payload: self.connection.prepare_cached(INSERT_PAYLOAD)?,
+            payload: Joined::statement(self.connection)?,
         };
         answers.receipts.reserve(jobs.len());
         let mut waiting = jobs.drain(..);
@@ -190,6 +195,7 @@ impl<'a> Group<'a> {
         let rest: Vec<Job> = waiting.collect();
         jobs.extend(rest);
         written?;
+        self.payloads.write(&mut statements.payload)?;
         sqlite::commit(self.connection)
     }
 
@@ -238,7 +244,9 @@ impl<'a> Group<'a> {
                         .keep(self.connection, self.last_seq, &entry, &body)?;
                 }
             }
-            Job::Quarantine { seq, reason } => self.quarantine(seq, &reason)?,
+            Job::Quarantine { seq, reason } => {
+                payloads::quarantine(self.connection, seq, &reason, self.released)?;
+            }
             Job::Flush(answer) => answers.flushes.push(answer),
         }
         Ok(())
@@ -296,14 +304,8 @@ impl<'a> Group<'a> {
         if log.outcome.action().is_none() {
             return Ok((receipt, None));
         }
-        let bytes = items.as_bytes();
-        Origin::pack(&log, &mut self.origin);
-        statements.payload.execute(rusqlite::params![
-            self.last_seq.to_column(),
-            crc32fast::hash(bytes),
-            &bytes[..],
-            &*self.origin,
-        ])?;
+        let payload = &mut statements.payload;
+        self.payloads.add(payload, self.last_seq, &log, &items)?;
         let entry = Entry {
             seq: self.last_seq,
             request_id: log.request_id,
@@ -328,17 +330,6 @@ impl<'a> Group<'a> {
         let client = &*self.client.1;
         (statements.request).execute(self.last_seq, log, client, duplicate_of)?;
         self.spans.add(self.connection, self.last_seq, log, client)
-    }
-
-    fn quarantine(&self, seq: Seq, reason: &str) -> Result<(), rusqlite::Error> {
-        self.connection.execute(
-            "INSERT OR IGNORE INTO quarantine (seq, reason, crc32, items, request)
-                 SELECT seq, ?2, crc32, items, request FROM payloads WHERE seq = ?1",
-            rusqlite::params![seq.to_column(), reason],
-        )?;
-        self.connection
-            .execute("DELETE FROM payloads WHERE seq = ?1", [seq.to_column()])?;
-        Ok(())
     }
 }
 

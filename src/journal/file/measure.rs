@@ -6,13 +6,13 @@ use std::ops::Range;
 use std::time::Duration;
 
 use super::segment_index::CLOSED;
-use super::{File, timeline};
+use super::{File, reader, timeline};
 use crate::StorageError;
 use crate::measure::LogMinute;
 use base::clock::{Lived, Unix};
 use base::order::Seq;
 
-/// Payloads whose bytes are added up; further ones are taken to be alike.
+/// Rows of payloads whose bytes are added up; further ones are taken to be alike.
 const PAYLOADS_MAX: i64 = 100_000;
 /// About what a log entry takes that is in no closed stretch.
 const ENTRY_BYTES: i64 = 130;
@@ -41,12 +41,14 @@ impl File {
         &self,
         seq: Seq,
     ) -> Result<Option<(Unix, Option<Duration>)>, StorageError> {
-        let oldest: Option<(i64, i64)> = sqlx::query_as(
-            "SELECT seq, received_ms FROM requests WHERE seq = (SELECT min(seq) FROM payloads WHERE seq > ?)",
-        )
-        .bind(seq.to_column())
-        .fetch_optional(self.reads())
-        .await?;
+        let Some(oldest) = reader::first_from(self.reads(), seq + 1).await? else {
+            return Ok(None);
+        };
+        let oldest: Option<(i64, i64)> =
+            sqlx::query_as("SELECT seq, received_ms FROM requests WHERE seq = ?")
+                .bind(oldest.to_column())
+                .fetch_optional(self.reads())
+                .await?;
         let Some((seq, received_ms)) = oldest else {
             return Ok(None);
         };

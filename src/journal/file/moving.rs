@@ -13,7 +13,7 @@ use uuid::Uuid;
 
 use super::claims::{self, Held};
 use super::copy::NUMBERS_SKIPPED;
-use super::{schema, timeline};
+use super::{payloads, schema, timeline};
 use crate::log::Outcome;
 use crate::moving::{
     BYTES_MAX, CLAIMS_LIVE_MS, Gaps, Kind, Part, Place, Points, ROWS_MAX, Row, spans, unreadable,
@@ -42,7 +42,7 @@ fn select(part: Part) -> String {
                  iif(json_valid(sender), sender ->> '$.delivery', NULL)
              FROM requests WHERE seq > ?1 ORDER BY seq LIMIT ?2".to_owned(),
         Part::Payloads => format!(
-            "SELECT p.seq, p.crc32, r.outcome, r.received_ms, r.request_id, r.stream, p.items, ({})
+            "SELECT p.seq, p.crc32, r.outcome, r.received_ms, r.request_id, r.stream, p.items, ({}), p.request
              FROM payloads p JOIN requests r ON r.seq = p.seq WHERE p.seq > ?1 ORDER BY p.seq LIMIT ?2",
             reached("p.seq")
         ),
@@ -120,15 +120,13 @@ impl FileRows {
         })?;
         let points: Vec<(Lived, Seq)> = points.collect::<Result<_, _>>()?;
         let lived = points.last().map_or(Lived::MIN, |(lived, _)| *lived);
-        let oldest: Option<i64> =
-            self.connection
-                .query_row("SELECT min(seq) FROM payloads", [], |row| row.get(0))?;
+        let oldest = payloads::first(&self.connection, Seq::MIN)?;
         Ok(Place {
             last: schema::last_seq(&self.connection)?,
             lived,
             trusted: timeline::trusted_last(&self.connection)?,
             spans: spans(&points, lived),
-            oldest: oldest.map(Seq::from_column),
+            oldest,
         })
     }
 
@@ -151,13 +149,53 @@ impl FileRows {
                 })?;
                 values.push(value);
             }
-            rows.push(values);
-            if bytes >= BYTES_MAX {
+            match (part, &values[..]) {
+                (Part::Payloads, [_, Value::Integer(crc32), ..]) if payloads::is_group(*crc32) => {
+                    let directory: Option<Vec<u8>> = row.get(values.len())?;
+                    let group = separate(&values, &directory.unwrap_or_default());
+                    rows.extend(group.ok_or_else(|| unreadable(part, &values[0], "request"))?);
+                }
+                _ => rows.push(values),
+            }
+            if bytes >= BYTES_MAX || rows.len() >= ROWS_MAX as usize {
                 break;
             }
         }
         Ok(rows)
     }
+}
+
+/// The rows of the payloads of a group, in the order of [`Part::columns`]. None: its directory is damaged.
+fn separate(row: &Row, directory: &[u8]) -> Option<Vec<Row>> {
+    let [
+        _,
+        Value::Integer(crc32),
+        _,
+        _,
+        _,
+        _,
+        Value::Blob(items),
+        lived,
+    ] = &row[..]
+    else {
+        return None;
+    };
+    let records = payloads::records(*crc32, directory)?;
+    let rows = records.iter().map(|record| {
+        let origin = Origin::unpack(record.origin)?;
+        let items = items.get(record.at.clone()).unwrap_or_default();
+        Some(vec![
+            Value::Integer(record.seq.to_column()),
+            Value::Integer(record.crc32.into()),
+            Value::Integer(origin.outcome.code()),
+            Value::Integer(origin.received_at.to_column()),
+            Value::Blob(origin.request_id.as_bytes().to_vec()),
+            Value::Text(origin.stream),
+            Value::Blob(items.to_vec()),
+            lived.clone(),
+        ])
+    });
+    rows.collect()
 }
 
 /// The value, if it is of this kind.

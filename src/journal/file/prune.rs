@@ -5,20 +5,20 @@
 
 use std::time::{Duration, Instant};
 
-use rusqlite::{Connection, OptionalExtension};
+use rusqlite::Connection;
 
 use super::claims::Claims;
-use super::quarantine;
 use super::rejected_bodies::Bodies;
 use super::segments::{self, Segments};
 use super::timeline::{self, Timeline};
+use super::{payloads, quarantine};
 use crate::Shared;
 use base::clock::Lived;
 use base::order::Seq;
 
 /// A slice ends after this time, at the next step.
 const SLICE: Duration = Duration::from_millis(5);
-/// Payloads deleted in one step; a slice is as many steps as fit.
+/// Numbers whose payloads are deleted in one step; a slice is as many steps as fit.
 const PAYLOADS_STEP: u64 = 256;
 /// A busy writer deletes payloads when so many wait.
 const PAYLOADS_WAITING: u64 = 1_024;
@@ -234,38 +234,37 @@ fn delete_payloads(
     Ok(pruned_to)
 }
 
-/// The end of the next step: so many payloads further, or the target. Gaps cost nothing.
+/// The end of the next step: so many numbers from the first payload on, or the target. Gaps cost nothing.
 fn next_payloads(
     connection: &Connection,
     pruned_to: Seq,
     target: Seq,
 ) -> Result<Seq, rusqlite::Error> {
-    let end: Option<i64> = connection
-        .prepare_cached("SELECT seq FROM payloads WHERE seq > ?1 ORDER BY seq LIMIT 1 OFFSET ?2")?
-        .query_row(
-            [pruned_to.to_column(), (PAYLOADS_STEP - 1).cast_signed()],
-            |row| row.get(0),
-        )
-        .optional()?;
-    Ok(end.map_or(target, |end| Seq::from_column(end).min(target)))
+    let first: Option<i64> = connection
+        .prepare_cached("SELECT min(seq) FROM payloads WHERE seq > ?1")?
+        .query_row([pruned_to.to_column()], |row| row.get(0))?;
+    let end = first.map(|first| Seq::from_column(first) + (PAYLOADS_STEP - 1));
+    Ok(end.map_or(target, |end| end.min(target)))
 }
 
 /// Deletes the oldest log entries that are due; true if there may be more. Entries of payloads that are
 /// still needed stay, quarantined or not, and so does the newest: it carries the highest sequence number
 /// over a restart.
 fn expire_log(connection: &Connection, due: Due) -> Result<bool, rusqlite::Error> {
+    let waiting = payloads::first(connection, due.released)?.unwrap_or(Seq::MAX);
     let deleted = connection
         .prepare_cached(
             "DELETE FROM requests WHERE seq <= ?1
                  AND seq <= (SELECT max(seq) FROM (SELECT seq FROM requests ORDER BY seq LIMIT ?3))
                  AND seq < (SELECT max(seq) FROM requests)
-                 AND seq < coalesce((SELECT min(seq) FROM payloads), 9223372036854775807)
+                 AND seq < ?4
                  AND seq < coalesce((SELECT min(seq) FROM quarantine WHERE seq > ?2), 9223372036854775807)",
         )?
         .execute([
             due.through.to_column(),
             due.released.to_column(),
             LOG_STEP,
+            waiting.to_column(),
         ])?;
     Ok(i64::try_from(deleted).unwrap_or(0) >= LOG_STEP)
 }

@@ -15,7 +15,7 @@ use base::order::Seq;
 /// Its name in the data folder.
 pub const FILE: &str = "journal.db";
 /// Stands in `PRAGMA user_version`.
-pub const FORMAT: i64 = 8;
+pub const FORMAT: i64 = 9;
 
 const TABLES: &str = "
 CREATE TABLE requests (
@@ -142,6 +142,10 @@ const OPERATIONS_7: &str = "";
 /// put it aside.
 const ACCEPTED_8: &str = "";
 
+/// Nothing changes but that a row of payloads can have those of several requests (`journal/file/payloads.rs`). Versions
+/// before would put it aside.
+const GROUPS_9: &str = "";
+
 /// What is made of the log: emptied, it is made again at the next start.
 pub(super) const OF_LOG: [&str; 5] = [
     "log_spans",
@@ -175,6 +179,7 @@ pub(super) fn open_writer(path: &Path, durability: Durability) -> Result<Connect
         LOG_6,
         OPERATIONS_7,
         ACCEPTED_8,
+        GROUPS_9,
     ];
     sqlite::upgrade(&connection, FORMAT, &from)?;
     Ok(connection)

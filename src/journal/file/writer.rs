@@ -17,6 +17,7 @@ use tokio::sync::oneshot;
 
 use super::claims::Claims;
 use super::group::Group;
+use super::payloads::Joined;
 use super::prune::{self, Pruner, Work};
 use super::rejected_bodies::Bodies;
 use super::segments::Segments;
@@ -40,6 +41,7 @@ struct Writer {
     claims: Claims,
     spans: Segments,
     bodies: Bodies,
+    payloads: Joined,
     pruner: Pruner,
     timeline: Timeline,
     shared: Arc<Shared>,
@@ -83,6 +85,7 @@ pub(super) fn start(
         last_seq,
         claims,
         bodies: Bodies::new(Arc::clone(&shared)),
+        payloads: Joined::default(),
         shared,
     };
     let on_panic = OnPanic(path.to_owned(), fail_stop.clone());
@@ -154,7 +157,8 @@ impl Writer {
             &mut self.bodies,
             self.last_seq,
             &mut self.spans,
-            &self.shared.recent,
+            &mut self.payloads,
+            &self.shared,
         );
         let written = group.write(jobs, &mut answers);
         let last_seq = group.last_seq();

@@ -56,6 +56,73 @@ fn a_journal_knows_what_it_lost_and_gives_no_number_twice() {
     assert!(lost > 3, "{lost}");
 }
 
+/// Payloads of the sample that become a group.
+const GROUPED: std::ops::RangeInclusive<i64> = 101..=132;
+
+/// Stores some payloads of the sample as one row, as it is written down here.
+fn join(connection: &Connection) {
+    let (mut directory, mut all) = (vec![0xff], Vec::new());
+    for row in GROUPED {
+        let items = vec![b'x'; 150];
+        directory.extend(row.to_le_bytes());
+        directory.extend(crc32fast::hash(&items).to_le_bytes());
+        directory.extend((items.len() as u32).to_le_bytes());
+        directory.extend((origin(row).len() as u16).to_le_bytes());
+        directory.extend(origin(row));
+        all.extend(items);
+    }
+    let range = [*GROUPED.start(), *GROUPED.end()];
+    connection
+        .execute("DELETE FROM payloads WHERE seq BETWEEN ?1 AND ?2", range)
+        .expect("they go");
+    let crc32 = i64::from(crc32fast::hash(&directory)) | 1 << 32;
+    let row = rusqlite::params![GROUPED.end(), crc32, all, directory];
+    connection
+        .execute("INSERT INTO payloads VALUES (?1, ?2, ?3, ?4)", row)
+        .expect("a group");
+}
+
+#[test]
+fn of_a_group_each_payload_is_restored_or_lost() {
+    let (_folder, path) = sample(JOURNAL);
+    let each = "SELECT seq || ' ' || crc32 || hex(items) || hex(request) FROM payloads";
+    let original = rows(&path, each);
+    let connection = Connection::open(&path).expect("it opens");
+    join(&connection);
+    drop(connection);
+    let needed = rows(&path, NEEDED);
+    let whole = std::fs::read(&path).expect("the file");
+    let mut lost_at_once = 0;
+    for page in 2..whole.len() / PAGE_BYTES {
+        let (folder, repair) = after(JOURNAL, &whole, |bytes| {
+            bytes[page * PAGE_BYTES..][..PAGE_BYTES].fill(0);
+        });
+        let path = folder.path().join(JOURNAL);
+        let kept = rows(&path, each);
+        assert!(kept.is_subset(&original), "page {page}");
+        let table = repair.tables.iter().find(|it| it.table == "payloads");
+        assert_eq!(
+            table.expect("the table").kept as usize,
+            kept.len(),
+            "page {page}"
+        );
+        let aside = rows(&path, "SELECT '' || seq FROM quarantine");
+        assert_eq!(
+            kept.len() + aside.len(),
+            ROWS as usize,
+            "page {page}: {repair:?}"
+        );
+        assert_eq!(rows(&path, NEEDED), needed, "page {page}");
+        lost_at_once = lost_at_once.max(aside.len());
+    }
+    // A page of the group takes all of it, and its neighbors if it begins there.
+    let grouped = GROUPED.count();
+    assert!(
+        (grouped..grouped + 30).contains(&lost_at_once),
+        "{lost_at_once}"
+    );
+}
+
 /// The sample as format 5 had it.
 const FORMAT_5: &str = include_str!("../../../tests/fixtures/journal-format-5.sql");
 

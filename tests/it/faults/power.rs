@@ -294,17 +294,38 @@ fn numbers(journal: &Connection) -> HashMap<String, i64> {
     rows.map(|row| row.expect("a row")).collect()
 }
 
-/// Payloads after a cursor that can be read.
+/// Payloads after a cursor that can be read. A row has one, or those of a group, which its directory lists.
 fn waiting(journal: &Connection, cursor: i64) -> HashSet<i64> {
-    let sql = "SELECT seq, crc32, items FROM payloads WHERE seq > ?1";
+    let sql = "SELECT seq, crc32, items, request FROM payloads WHERE seq > ?1";
     let mut statement = journal.prepare(sql).expect("the payloads");
     let mut rows = statement.query([cursor]).expect("rows");
     let mut waiting = HashSet::new();
     while let Some(row) = rows.next().expect("a row") {
+        let crc32: i64 = row.get(1).expect("a checksum");
         let items: Vec<u8> = row.get(2).expect("bytes");
-        let crc32: u32 = row.get(1).expect("a checksum");
-        if crc32fast::hash(&items) == crc32 {
-            waiting.insert(row.get(0).expect("a number"));
+        let request: Vec<u8> = row.get(3).expect("bytes");
+        if let Ok(crc32) = u32::try_from(crc32) {
+            if crc32fast::hash(&items) == crc32 {
+                waiting.insert(row.get(0).expect("a number"));
+            }
+            continue;
+        }
+        if i64::from(crc32fast::hash(&request)) != crc32 & i64::from(u32::MAX) {
+            continue;
+        }
+        let (mut list, mut items) = (&request[1..], &items[..]);
+        while let Some((record, rest)) = list.split_first_chunk::<18>() {
+            let number = |from: usize, bytes: usize| {
+                let mut number = [0; 8];
+                number[..bytes].copy_from_slice(&record[from..from + bytes]);
+                u64::from_le_bytes(number) as usize
+            };
+            let (payload, others) = items.split_at(number(12, 4));
+            let seq = number(0, 8) as i64;
+            if crc32fast::hash(payload) as usize == number(8, 4) && seq > cursor {
+                waiting.insert(seq);
+            }
+            (list, items) = (&rest[number(16, 2)..], others);
         }
     }
     waiting
