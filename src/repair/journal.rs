@@ -34,13 +34,7 @@ pub(super) fn settle(
     let damaged = |table| salvaged.is_stale || salvaged.is_damaged(table);
     let highest = highest(connection)?;
     if !salvaged.is_older {
-        copy::forget_spans(connection)?;
-        copy::list_runs(connection)?;
-        // From here on each payload is a row, and what is asked of each row is asked of each payload.
-        let more = copy::separate_payloads(connection)?;
-        if let Some(payloads) = repair.table_mut("payloads") {
-            payloads.kept += more;
-        }
+        begin(connection, repair)?;
     }
     let mut above = highest;
     if damaged("requests") {
@@ -85,6 +79,18 @@ pub(super) fn settle(
         repair
             .notes
             .push("idempotency keys that were used before may be taken as new".to_owned());
+    }
+    Ok(())
+}
+
+/// What a journal of this format needs before anything is asked of its rows.
+fn begin(connection: &Connection, repair: &mut Repair) -> Result<(), rusqlite::Error> {
+    copy::forget_spans(connection)?;
+    copy::list_runs(connection)?;
+    // From here on each payload is a row, and what is asked of each row is asked of each payload.
+    let more = copy::separate_payloads(connection)?;
+    if let Some(payloads) = repair.table_mut("payloads") {
+        payloads.kept += more;
     }
     Ok(())
 }

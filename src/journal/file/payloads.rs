@@ -22,9 +22,9 @@ use base::order::Seq;
 use item::Items;
 pub(super) use rows::{quarantine, separate};
 
-/// A group ends before it has more bytes: a reader has all of a row in memory, and a page that is damaged takes all of its
-/// row with it.
-pub(super) const GROUP_BYTES_MAX: usize = 64 << 10;
+/// A group ends before it has more bytes: a page that is damaged takes all of its row with it, and a reader has all of a row
+/// in memory. Larger groups save hardly more.
+pub(super) const GROUP_BYTES_MAX: usize = 16 << 10;
 /// The same of its directory: readers look at the directories of many rows at once.
 const DIRECTORY_BYTES_MAX: usize = 8 << 10;
 /// Of the column `crc32`: the row is a group.
