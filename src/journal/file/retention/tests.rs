@@ -89,3 +89,26 @@ async fn the_oldest_go_first_by_age_and_by_bytes() {
     assert_eq!(kept.get(), 4, "the last two");
     journal.close().await;
 }
+
+#[tokio::test]
+async fn of_groups_as_many_go_as_must() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().join("journal.db");
+    let connection = crate::file::payloads::tests::sample(&path).await;
+    let all: u64 = connection
+        .query_row("SELECT sum(length(items)) FROM payloads", [], |row| {
+            row.get::<_, i64>(0).map(i64::unsigned_abs)
+        })
+        .expect("a number");
+    // The rows are those of 1, 2 and 4, of 5, which is the largest, and of four more.
+    for (bytes_max, kept_from) in [(all, 0), (all - 1, 4), (70_000, 5), (10, 10)] {
+        let journal = crate::file::tests::open(&path, |_| ()).await;
+        let retention = Retention {
+            bytes_max,
+            age_max: Duration::MAX,
+        };
+        let kept = journal.kept_from(retention).await.expect("it reads");
+        assert_eq!(kept.get(), kept_from, "{bytes_max}");
+        journal.close().await;
+    }
+}
