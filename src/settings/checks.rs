@@ -137,7 +137,10 @@ pub fn description(text: &str) -> Result<(), String> {
 /// # Errors
 /// What it wants.
 pub(super) fn item_key(text: &str) -> Result<(), String> {
-    if (1..=ITEM_KEY_BYTES_MAX).contains(&text.len()) {
+    if credentials::is_key(text) {
+        // The name of a field is shown, logged and kept in the audit log.
+        Err("expected the name of a field, found text that looks like a key".to_owned())
+    } else if (1..=ITEM_KEY_BYTES_MAX).contains(&text.len()) {
         Ok(())
     } else {
         Err(format!(

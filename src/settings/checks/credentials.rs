@@ -2,6 +2,8 @@
 //!
 //! **Invariant**: no message holds a key or a token.
 
+use base::key::KeyKind;
+
 const KEY_BYTES_MIN: usize = 24;
 const KEY_BYTES_MAX: usize = 512;
 
@@ -16,6 +18,14 @@ pub(in super::super) fn read_key(secret: &str) -> Result<(), String> {
         true => key(secret, "an operate key", "ok_"),
         false => key(secret, "a read key", "rk_"),
     }
+}
+
+/// Whether a text begins as the keys that Headgate makes. A shorter beginning is allowed in a file: a field can be called
+/// `at_home`.
+pub(super) fn is_key(text: &str) -> bool {
+    use KeyKind::{Ingest, IngestTest, Operate, Read};
+    let mut kinds = [Ingest, IngestTest, Read, Operate].into_iter();
+    kinds.any(|kind| text.starts_with(kind.marker()))
 }
 
 /// The admin token.

@@ -3,7 +3,9 @@
 use std::fs::Permissions;
 use std::os::unix::fs::PermissionsExt as _;
 
-use super::super::{explain, load, render_json, render_text};
+use serde_json::{Value, json};
+
+use super::super::{Connector, Patch, Stream, explain, load, render_json, render_text};
 use super::{FULL, Place};
 
 const KEY: &str = "ik_live_0123456789canary";
@@ -372,5 +374,50 @@ fn headers_of_sinks_are_secrets() {
             problems.contains(words) && !problems.contains("canary"),
             "{headers}: {problems}"
         );
+    }
+}
+
+#[test]
+fn a_key_in_place_of_a_removal_field_is_refused_in_a_file_and_in_a_body() {
+    let rows = [
+        ("streams", Stream::FIELDS),
+        ("connectors", Connector::FIELDS),
+    ];
+    for (list, fields) in rows {
+        for key in [KEY, "ik_test_01", "rk_live_01", "ok_live_01"] {
+            let file = format!(
+                "[[{list}]]\nname = \"a\"\nkind = \"ingest\"\ndelete_when = {{ field = {key:?}, is = [\"x\"] }}\n"
+            );
+            let file = match list {
+                "streams" => file.replace("kind = \"ingest\"\n", "\n"),
+                _ => file,
+            };
+            let said = Place::with(&file).problems();
+            let expected = format!(
+                "4: {list}[0].delete_when.field: expected the name of a field, found text that looks like a key"
+            );
+            assert!(said.contains(&expected), "{key}: {said}");
+            assert!(!said.contains(key), "{said}");
+
+            let body = json!({"delete_when": {"field": key, "is": ["x"]}});
+            let Value::Object(body) = body else {
+                unreachable!()
+            };
+            let faults = Patch::of_change(fields, body).expect_err("it is refused");
+            let said: Vec<String> = faults.iter().map(ToString::to_string).collect();
+            let expected = "delete_when.field begins like a secret";
+            assert!(said[0].starts_with(expected), "{key}: {said:?}");
+            assert!(!said.concat().contains(key), "{said:?}");
+        }
+        // The name of a field can begin in a similar way.
+        let file = format!(
+            "[[{list}]]\nname = \"a\"\n{}delete_when = {{ field = \"at_home\", is = [\"x\"] }}\n",
+            if list == "connectors" {
+                "kind = \"ingest\"\n"
+            } else {
+                ""
+            }
+        );
+        assert_eq!(Place::with(&file).problems(), "");
     }
 }

@@ -219,7 +219,8 @@ async fn what_cannot_be_is_refused_and_says_what_to_do() {
                {"name": ""} -> 1 to 128
                {"name": "a", "on_update": "join"} -> "replace" or "merge"
                {"name": "a", "stale_after_seconds": 0} -> from 1
-               {"name": "a", "stale_after_seconds": 1.5} -> whole number"#,
+               {"name": "a", "stale_after_seconds": 1.5} -> whole number
+               {"name": "a", "delete_when": {"field": "ik_live_a", "is": ["x"]}} -> delete_when.field begins like a secret"#,
         ),
         (
             &patch,
@@ -232,7 +233,8 @@ async fn what_cannot_be_is_refused_and_says_what_to_do() {
             r#"{"name": "a b"} -> letters
                {"name": "a", "kind": "hook"} -> webhook
                {"name": "a", "burst": 0} -> burst must be from 1
-               {"name": "a", "item_key": ""} -> item_key"#,
+               {"name": "a", "item_key": ""} -> item_key
+               {"name": "a", "delete_when": {"field": "ik_live_a", "is": ["x"]}} -> delete_when.field begins like a secret"#,
         ),
         (
             &post,
@@ -264,7 +266,7 @@ async fn what_cannot_be_is_refused_and_says_what_to_do() {
             tried += 1;
         }
     }
-    assert_eq!(tried, 22);
+    assert_eq!(tried, 24);
     for (path, body, code) in [
         (STREAMS, json!({"name": "news"}), "NAME_TAKEN"),
         (CONNECTORS, json!({"name": "shop"}), "NAME_TAKEN"),
