@@ -85,7 +85,7 @@ struct ChangeArgs {
     #[command(flatten)]
     settings: Settings<CONNECTOR>,
     /// Identify items by position again
-    #[arg(long, conflicts_with = "item-key")]
+    #[arg(long, conflicts_with = "set-item-key")]
     no_item_key: bool,
     #[command(flatten)]
     admin: AdminArgs,

@@ -23,6 +23,8 @@ use wire::{
     DeletedSinkData, DiscardedData, EndedRetriesData, RetriedData, SentAgainData, SinkData,
 };
 
+/// The daemon's configuration, where `--config` has the settings of the plugin.
+const OWN_CONFIG: &str = "daemon-config";
 const LIMIT_MAX: u64 = 100_000;
 
 /// Arguments of `headgate sink`.
@@ -44,8 +46,10 @@ Examples:
   headgate sink list --output json")]
     List(ListArgs),
     /// Create a sink
+    #[command(mut_arg("config", |arg| arg.long(OWN_CONFIG)))]
     Create(made::CreateArgs),
     /// Change a sink that was created at run time
+    #[command(mut_arg("config", |arg| arg.long(OWN_CONFIG)))]
     Change(made::ChangeArgs),
     /// Show one sink, or print its section
     Show(made::ShowArgs),
@@ -58,6 +62,7 @@ Examples:
     /// Send a sink all items of the data pool again
     Refill(made::RefillArgs),
     /// Show what a sink would do with an item
+    #[command(mut_arg("config", |arg| arg.long(OWN_CONFIG)))]
     Try(trial::TryArgs),
     /// List the dead letters of a sink, newest first
     #[command(after_help = "\

@@ -5,86 +5,23 @@
 use std::io::Read as _;
 
 use reqwest::Method;
-use serde_json::{Map, Value, json};
+use serde_json::{Map, Value};
 
 use super::columns::as_text;
 use crate::client::AdminArgs;
 use crate::error::CliError;
 use crate::output::{json_pretty, print, shown};
+use crate::record::{SINK, Settings, option};
 use crate::resource::Resource;
 use base::text::percent_encoded;
-use settings::section_toml;
+use settings::{Field, Shape, Sink, section_toml};
 use wire::{DeletedSinkData, RefilledData, SinkData};
 
 /// What can be said of a sink.
 #[derive(Debug, Clone, Default, clap::Args)]
 pub(super) struct SectionArgs {
-    /// Built-in plugin, or the name of a file in the plugins directory
-    #[arg(long, value_name = "NAME")]
-    plugin: Option<String>,
-    /// Streams that it receives, separated by commas; `*` at the end of a name matches any characters
-    #[arg(long, value_name = "NAME", value_delimiter = ',')]
-    streams: Vec<String>,
-    /// Streams that it does not receive although `--streams` matches them
-    #[arg(long, value_name = "NAME", value_delimiter = ',')]
-    except: Vec<String>,
-    /// What it follows: journal (everything that is accepted), or latest (the newest state of the data pool)
-    #[arg(long, value_name = "WORD")]
-    mode: Option<String>,
-    /// With `--mode latest`: largest number of calls of the plugin per second
-    #[arg(long, value_name = "N")]
-    max_rate: Option<u64>,
-    /// With `--mode latest`: true to receive the values that screens show, with overrides and holds
-    #[arg(long, value_name = "true|false")]
-    shown: Option<bool>,
-    /// Where it starts: now, journal (the oldest stored request), or state (all items of the data pool)
-    #[arg(long, value_name = "WORD")]
-    start: Option<String>,
-    /// Items that it receives: conditions that must all hold; empty: all items of its streams
-    #[arg(long = "where", value_name = "CONDITIONS")]
-    conditions: Option<String>,
-    /// What an update that does not match `--where` becomes: skip (nothing), or remove (a removal of the item)
-    #[arg(long, value_name = "WORD")]
-    leaves: Option<String>,
-    /// Fields that it receives, in this order; empty: all fields
-    #[arg(long, value_name = "FIELDS")]
-    fields: Option<String>,
-    /// Streams that it can write in the data pool
-    #[arg(long, value_name = "NAME", value_delimiter = ',')]
-    writes: Vec<String>,
-    /// Streams whose items it can make
-    #[arg(long, value_name = "NAME", value_delimiter = ',')]
-    makes: Vec<String>,
-    /// Order of delivery: key (that of each item key), or strict (that of acceptance)
-    #[arg(long, value_name = "WORD")]
-    ordering: Option<String>,
-    /// Largest number of calls of the plugin at the same time, 1 to 16
-    #[arg(long, value_name = "N")]
-    in_flight: Option<u64>,
-    /// Settings of the plugin, a JSON object; `@FILE` reads them from a file, `@-` from standard input
-    #[arg(long, value_name = "JSON|@FILE")]
-    config: Option<String>,
-    /// Host that the plugin can call; can be repeated
-    #[arg(long, value_name = "HOST")]
-    host: Vec<String>,
-    /// Private network that the plugin can call; can be repeated
-    #[arg(long, value_name = "NETWORK")]
-    network: Vec<String>,
-    /// Header of every request, a secret; can be repeated; an empty value deletes it
-    #[arg(long, value_name = "NAME=VALUE|@FILE")]
-    header: Vec<String>,
-    /// Secret that the plugin can read; can be repeated; an empty value deletes it
-    #[arg(long, value_name = "NAME=VALUE|@FILE")]
-    secret: Vec<String>,
-    /// URL of the database that the plugin can write to, a secret; empty: none
-    #[arg(long, value_name = "URL|@FILE")]
-    postgres: Option<String>,
-    /// Address that the plugin can connect to, such as tcp://10.0.0.5:5250; can be repeated. `--network` applies to it too
-    #[arg(long, value_name = "URL")]
-    wire: Vec<String>,
-    /// Directory for files of the plugin, below `files` of the data directory; empty: none
-    #[arg(long, value_name = "PATH")]
-    folder: Option<String>,
+    #[command(flatten)]
+    settings: Settings<SINK>,
     /// Other settings of the sink, a JSON object, such as {"retry": {"attempts": 3}}
     #[arg(long, value_name = "JSON|@FILE")]
     section: Option<String>,
@@ -98,6 +35,7 @@ Examples:
       --config '{\"url\": \"https://api.example.com/orders\"}' --host api.example.com --header authorization=@token.txt
   headgate sink create totals --plugin totals --streams 'orders,sensor-*' --makes totals --disabled
 
+--network applies to --host, --wire or both. @FILE reads a value from a file, @- from standard input.
 Secrets are stored in catalog.db in plain text, so backups contain them. Other users of the machine can see the
 arguments of a running command: to hide a value, use @FILE.")]
 pub(super) struct CreateArgs {
@@ -109,7 +47,7 @@ pub(super) struct CreateArgs {
     #[arg(long)]
     disabled: bool,
     #[command(flatten)]
-    admin: AdminArgs,
+    pub(super) admin: AdminArgs,
 }
 
 /// Arguments of `headgate sink change`.
@@ -200,106 +138,50 @@ pub(super) struct RefillArgs {
 }
 
 impl SectionArgs {
-    /// Adds the settings that are not texts.
-    fn plain_into(&self, body: &mut Map<String, Value>) {
-        let given = [
-            ("in_flight", self.in_flight.map(Value::from)),
-            ("max_rate", self.max_rate.map(Value::from)),
-            ("shown", self.shown.map(Value::from)),
-        ];
-        let given = given.into_iter();
-        body.extend(given.filter_map(|(name, value)| Some((name.to_owned(), value?))));
-    }
-
     /// The given settings as a merge patch.
     pub(super) fn body(&self) -> Result<Map<String, Value>, CliError> {
         let mut body = match &self.section {
             Some(text) => object("--section", text)?,
             None => Map::new(),
         };
-        let texts = [
-            ("plugin", &self.plugin),
-            ("mode", &self.mode),
-            ("start", &self.start),
-            ("where", &self.conditions),
-            ("leaves", &self.leaves),
-            ("fields", &self.fields),
-            ("ordering", &self.ordering),
-        ];
-        for (name, text) in texts {
-            if let Some(text) = text {
-                body.insert(name.to_owned(), text_or_null(text));
-            }
-        }
-        self.plain_into(&mut body);
-        let lists = [
-            ("streams", &self.streams),
-            ("except", &self.except),
-            ("writes", &self.writes),
-            ("makes", &self.makes),
-        ];
-        for (name, list) in lists {
-            if !list.is_empty() {
-                let named = list.iter().filter(|entry| !entry.is_empty());
-                let named: Vec<&str> = named.map(String::as_str).collect();
-                body.insert(name.to_owned(), named.into());
-            }
-        }
-        if let Some(config) = &self.config {
-            body.insert("config".to_owned(), object("--config", config)?.into());
-        }
-        self.grants_into(&mut body)?;
+        let mut settings = self.settings.0.clone();
+        read(Sink::FIELDS, &mut settings)?;
+        body.extend(settings);
         Ok(body)
     }
+}
 
-    /// Adds the grants of the plugin.
-    fn grants_into(&self, body: &mut Map<String, Value>) -> Result<(), CliError> {
-        let mut http = Map::new();
-        for (name, list) in [("hosts", &self.host), ("networks", &self.network)] {
-            if !list.is_empty() {
-                http.insert(name.to_owned(), json!(list));
-            }
-        }
-        if !self.header.is_empty() {
-            http.insert("headers".to_owned(), secrets("--header", &self.header)?);
-        }
-        if !http.is_empty() {
-            body.insert("http".to_owned(), http.into());
-        }
-        if !self.secret.is_empty() {
-            body.insert("secrets".to_owned(), secrets("--secret", &self.secret)?);
-        }
-        if let Some(url) = &self.postgres {
-            let url = text_or_null(&given(url)?);
-            let postgres = match url.is_null() {
-                true => Value::Null,
-                false => json!({ "url": url }),
-            };
-            body.insert("postgres".to_owned(), postgres);
-        }
-        if !self.wire.is_empty() {
-            let mut wire = json!({ "to": self.wire });
-            if let Some(networks) = body
-                .get_mut("http")
-                .and_then(|http| http["networks"].as_array().cloned())
-            {
-                wire["networks"] = networks.into();
-                if self.host.is_empty() && self.header.is_empty() {
-                    body.remove("http");
+/// Reads the secrets and the JSON that were given. A table without what it requires becomes null.
+fn read(rows: &[Field], values: &mut Map<String, Value>) -> Result<(), CliError> {
+    for row in rows {
+        let option = || format!("--{}", option(row));
+        match (row.shape, values.get_mut(row.name)) {
+            (Shape::Table(rows), Some(table)) => {
+                if let Value::Object(inner) = table {
+                    read(rows, inner)?;
+                }
+                let mut required = rows.iter().filter(|row| row.required);
+                if required.any(|row| table.get(row.name).is_some_and(Value::is_null)) {
+                    *table = Value::Null;
                 }
             }
-            body.insert("wire".to_owned(), wire);
+            (Shape::Secret, Some(Value::String(text))) => {
+                let text = text_or_null(&given(text)?);
+                values.insert(row.name.to_owned(), text);
+            }
+            (Shape::Secrets(_), Some(Value::Array(pairs))) => {
+                let pairs = pairs.iter().filter_map(Value::as_str);
+                let secrets = secrets(&option(), pairs)?;
+                values.insert(row.name.to_owned(), secrets);
+            }
+            (Shape::Free, Some(Value::String(text))) => {
+                let members = object(&option(), text)?;
+                values.insert(row.name.to_owned(), members.into());
+            }
+            _ => {}
         }
-        if let Some(path) = &self.folder {
-            let path = text_or_null(path);
-            let folder = match path.is_null() {
-                true => Value::Null,
-                false => json!({ "path": path }),
-            };
-            body.insert("folder".to_owned(), folder);
-        }
-        Ok(())
     }
+    Ok(())
 }
 
 fn text_or_null(text: &str) -> Value {
@@ -338,7 +220,7 @@ pub(super) fn object(option: &str, text: &str) -> Result<Map<String, Value>, Cli
     }
 }
 
-fn secrets(option: &str, all: &[String]) -> Result<Value, CliError> {
+fn secrets<'a>(option: &str, all: impl Iterator<Item = &'a str>) -> Result<Value, CliError> {
     let mut secrets = Map::new();
     for one in all {
         // The message omits the value: it is a secret.
@@ -366,9 +248,9 @@ pub(super) async fn create(args: &CreateArgs) -> Result<(), CliError> {
 }
 
 pub(super) async fn change(args: &ChangeArgs) -> Result<(), CliError> {
-    let options = "--plugin, --streams, --where, --fields, --config, --host, --header, --secret, --section, …";
+    let options = format!("{}, --section", Settings::<SINK>::options());
     let body = args.section.body()?;
-    sinks(&args.admin)?.change(&args.name, body, options).await
+    sinks(&args.admin)?.change(&args.name, body, &options).await
 }
 
 pub(super) async fn show(args: &ShowArgs) -> Result<(), CliError> {

@@ -71,6 +71,86 @@ async fn each_selection_is_sent_as_it_is_meant() {
     .await;
 }
 
+#[tokio::test]
+async fn each_option_is_sent_as_the_section_has_it() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let file = |name: &str, text: &str| {
+        let path = folder.path().join(name);
+        std::fs::write(&path, text).expect("a file");
+        format!("@{}", path.display())
+    };
+    let (token, config) = (file("token", "hush\n"), file("config", "{\"a\": [1]}"));
+    let empty = file("empty", "\n");
+    let check = async |options: &str, expected: Value| {
+        let line = format!("change team {options}");
+        let (done, received) = asked(&line, Some(json!({"name": "team"}))).await;
+        done.unwrap_or_else(|error| panic!("{line}: {error}"));
+        let sent = received[0].strip_prefix("PATCH /api/admin/sinks/team ");
+        let sent: Value = serde_json::from_str(sent.expect("a change")).expect("JSON");
+        assert_eq!(sent, expected, "{line}");
+    };
+    let lists = "--streams a,b --streams c --except d --makes e --writes=";
+    let sent = json!({"streams": ["a", "b", "c"], "except": ["d"], "makes": ["e"], "writes": []});
+    check(lists, sent).await;
+    let words =
+        "--plugin p --mode latest --start oldest --leaves= --ordering any --where= --fields a";
+    let sent = json!({"plugin": "p", "mode": "latest", "start": "oldest", "leaves": null, "ordering": "any",
+        "where": null, "fields": "a"});
+    check(words, sent).await;
+    let numbers = "--max-rate 5 --in-flight 2 --shown false";
+    let sent = json!({"max_rate": 5, "in_flight": 2, "shown": false});
+    check(numbers, sent).await;
+    let sent = json!({"retry": {"attempts": 3}, "config": {"a": [1]}});
+    let section = "--section {\"retry\":{\"attempts\":3},\"config\":{}}";
+    check(&format!("{section} --config {config}"), sent).await;
+    let sent =
+        json!({"http": {"headers": {"a": "hush", "b": "x=1,2", "c": null}}, "secrets": {"s": "v"}});
+    let secrets = format!("--header a={token} --header b=x=1,2 --header c= --secret s=v");
+    check(&secrets, sent).await;
+    let postgres = |text: &str| format!("--postgres {text}");
+    check(&postgres(&token), json!({"postgres": {"url": "hush"}})).await;
+    check(&postgres(&empty), json!({"postgres": null})).await;
+    check("--folder out", json!({"folder": {"path": "out"}})).await;
+    check("--folder=", json!({"folder": null})).await;
+    // Networks are those of what the plugin connects to.
+    let network = "--network 10.0.0.0/8";
+    let (http, wire) = ("--host a.example", "--wire tcp://10.0.0.5:5250");
+    let (to, networks) = (["tcp://10.0.0.5:5250"], ["10.0.0.0/8"]);
+    let of_http = json!({"hosts": ["a.example"], "networks": networks});
+    let of_wire = json!({"to": to, "networks": networks});
+    check(network, json!({"http": {"networks": networks}})).await;
+    check(&format!("{network} {wire}"), json!({"wire": of_wire})).await;
+    check(&format!("{http} {network}"), json!({"http": of_http})).await;
+    let both = json!({"http": of_http, "wire": of_wire});
+    check(&format!("{http} {network} {wire}"), both).await;
+}
+
+#[tokio::test]
+async fn a_secret_that_cannot_be_read_is_named_by_its_option_alone() {
+    for (options, expected) in [
+        ("--header hush", "--header must be NAME=VALUE or NAME=@FILE"),
+        ("--secret hush", "--secret must be NAME=VALUE or NAME=@FILE"),
+        ("--header a=@/nowhere/hush", "cannot read /nowhere/hush"),
+        ("--config [1]", "--config must be a JSON object"),
+        ("--section {", "--section is not JSON"),
+        ("", "nothing to change; set one of --plugin, --streams"),
+    ] {
+        let (done, received) = asked(&format!("change team {options}"), None).await;
+        let error = done.expect_err("it is refused");
+        assert_eq!((error.code, received.len()), (2, 0), "{options}");
+        assert!(error.message.starts_with(expected), "{error}");
+    }
+    for line in ["change team --mode x", "create a --in-flight x"] {
+        assert!(parsed(line).is_err(), "{line}");
+    }
+    let both = parsed("create a --config {} --daemon-config headgate.toml").expect("a line");
+    let SinkCommand::Create(args) = both.command else {
+        panic!("another verb");
+    };
+    let own = args.admin.config.config;
+    assert_eq!(own, Some(std::path::PathBuf::from("headgate.toml")));
+}
+
 #[test]
 fn what_is_asked_names_what_would_be_gone() {
     for (answer, yes) in [

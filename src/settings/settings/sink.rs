@@ -18,50 +18,52 @@ record! {
     pub struct Sink {
         /// Name of the sink: 1 to 64 letters, digits, `_`, `.` or `-`.
         name: String, Text(kinds::NAME), required: true, fixed: true, example: r#""team""#;
-        /// Built-in plugin; `"mine"` for `<data_dir>/plugins/mine.wasm`; or the path of a component, relative to the file that names it.
-        plugin: String = "pool".to_owned(), Plugin, required: true, example: r#""http-forward""#;
+        /// Built-in plugin; `"mine"` for `<data_dir>/plugins/mine.wasm`; or, in a file only, the path of a component, relative to that file.
+        plugin: String = "pool".to_owned(), Plugin, required: true, example: r#""http-forward""#, placeholder: "NAME";
         /// SHA-256 of the component as 64 hex digits; `headgate plugin check` prints it. Another component is not started.
         sha256: Option<String>, Digest(kinds::SHA256_OF_FILE), none: "any component", example: r#""9f86d081…""#, alternative: true;
         /// Streams that the sink receives; a `*` at the end of a name matches any rest.
-        streams: Vec<String>, List(kinds::PATTERN, 1), required: true, example: r#"["orders"]"#,
+        streams: Vec<String>, List(kinds::PATTERN, 1), required: true, example: r#"["orders"]"#, placeholder: "NAME",
             guide: "`*` alone does not match names that begin with `_`, except for `pool`.";
         /// Streams that the sink does not receive although `streams` matches them.
-        except: Vec<String>, List(kinds::PATTERN, 0), label: "Streams that it does not receive",
+        except: Vec<String>, List(kinds::PATTERN, 0), placeholder: "NAME", label: "Streams that it does not receive",
             guide: "If neither `streams` nor `except` is set for `pool`, it leaves the streams of `filter-map` sinks to them.";
         /// Items that the sink receives: conditions that must all hold.
         r#where: Option<SinkWhere>, Text(kinds::CONDITIONS), none: "all items of its streams", example: r#""status:paid,total>=100""#,
+            placeholder: "CONDITIONS",
             guide: "See [what it receives][sinks-select].";
         /// Fields that the sink receives, in this order.
         fields: Option<SinkFields>, Text(kinds::FIELDS), none: "all fields", example: r#""id,Customer:customer.name,total""#,
+            placeholder: "FIELDS",
             guide: "See [what it receives][sinks-select].";
         /// What the sink receives in place of an update that does not match `where`: `skip`, nothing; `remove`, a removal of the item.
-        leaves: Leaves, Choice(&["skip", "remove"]), label: "An update that does not match",
+        leaves: Leaves, Choice(&["skip", "remove"]), placeholder: "WORD", label: "An update that does not match",
             guide: "See [what it receives][sinks-select]. With `mode = \"latest\"`, it always receives the removal.";
         /// Streams that the sink can write in the data pool; a `*` at the end of a name matches any rest.
         writes: Option<Vec<String>>, List(kinds::PATTERN, 0), none: "the streams that the plugin is made for",
-            example: r#"["orders", "sensor-*"]"#,
+            example: r#"["orders", "sensor-*"]"#, placeholder: "NAME",
             guide: "See [write permissions][sinks-writes]. By default, a plugin from a file writes none, `pool` writes the streams that it receives, and `filter-map` writes those and the targets of its rules.";
         /// Streams whose items the sink makes itself: no other sink receives or writes them.
-        makes: Vec<String>, List(kinds::STREAM, 0), example: r#"["totals"]"#, alternative: true, label: "Streams that it makes",
+        makes: Vec<String>, List(kinds::STREAM, 0), example: r#"["totals"]"#, alternative: true, placeholder: "NAME", label: "Streams that it makes",
             guide: "See [items that a sink makes][plugins-make].";
         /// What the sink follows: `journal`, everything that is accepted; `latest`, the newest state of the data pool.
-        mode: SinkMode, Choice(&["journal", "latest"]),
+        mode: SinkMode, Choice(&["journal", "latest"]), placeholder: "WORD",
             guide: "See [the newest only][sinks-latest]. It cannot be changed later.";
         /// With `mode = "latest"`: whether the sink receives the shown values, with overrides and holds, instead of the
         /// values of the sources.
-        shown: bool = false, Boolean, alternative: true, label: "What is shown";
+        shown: bool = false, Boolean, alternative: true, placeholder: "BOOL", label: "What is shown";
         /// With `mode = "latest"`: largest number of calls of the plugin per second.
-        max_rate: u32 = Sink::MAX_RATE, Integer(1, 1000), alternative: true, label: "Calls in a second";
+        max_rate: u32 = Sink::MAX_RATE, Integer(1, 1000), alternative: true, placeholder: "N", label: "Calls in a second";
         /// Where a new sink starts: `now`, with the next request; `journal`, with the oldest stored request; `state`,
         /// with all items of the data pool.
-        start: Start, Choice(&["now", "journal", "state", "oldest"]),
+        start: Start, Choice(&["now", "journal", "state", "oldest"]), placeholder: "WORD",
             guide: "See [where a sink starts][sinks-start]. `oldest` is an alias of `journal`.";
         /// Whether the sink delivers. With `false`, it is created paused, and accepted requests wait for it.
         enabled: bool = true, Boolean;
         /// Order of operations: with `key`, an operation that waits for a retry holds up later ones with the same key; with `strict`, all later ones.
-        ordering: Ordering, Choice(&["key", "strict", "any"]), label: "Order", guide: "`retry` limits how long. `any` is an alias of `key`.";
+        ordering: Ordering, Choice(&["key", "strict", "any"]), placeholder: "WORD", label: "Order", guide: "`retry` limits how long. `any` is an alias of `key`.";
         /// Largest number of calls of the plugin at the same time; their batches have no key in common.
-        in_flight: usize = 1, Integer(1, 16), label: "Calls at the same time",
+        in_flight: usize = 1, Integer(1, 16), placeholder: "N", label: "Calls at the same time",
             guide: "For sinks with `http` or `postgres`; see [several calls at once][sinks-in-flight].";
         /// Retries after a failure.
         retry: Retry, Table(Retry::FIELDS);
@@ -78,10 +80,11 @@ record! {
         /// Endpoints that the plugin can connect to, over TCP, TLS, UDP or a WebSocket.
         wire: Option<Wire>, Table(Wire::FIELDS), none: "none, and a plugin that requires some is not started";
         /// Secrets that the plugin can read, by name.
-        secrets: BTreeMap<String, Secret>, Secrets(kinds::NAME), example: r#"{ signing = { env = "SIGNING_SECRET" } }"#;
+        secrets: BTreeMap<String, Secret>, Secrets(kinds::NAME), example: r#"{ signing = { env = "SIGNING_SECRET" } }"#,
+            flag: "secret", placeholder: "NAME=VALUE|@FILE";
         /// Settings of the plugin, checked against the plugin's schema.
         config: serde_json::Value = serde_json::Value::Object(serde_json::Map::new()), Free,
-            example: r#"{ url = "https://api.example.com/orders" }"#;
+            example: r#"{ url = "https://api.example.com/orders" }"#, placeholder: "JSON|@FILE";
     }
 }
 
@@ -182,7 +185,8 @@ record! {
     /// `postgres` of a sink: the database that it can write to.
     pub struct Postgres {
         /// URL of the database: `postgresql://user:password@host/database`. The plugin never receives it.
-        url: Secret = Secret::new(String::new()), Secret, required: true, example: r#"{ env = "SHOP_DATABASE" }"#;
+        url: Secret = Secret::new(String::new()), Secret, required: true, example: r#"{ env = "SHOP_DATABASE" }"#,
+            flag: "postgres", placeholder: "URL|@FILE";
         /// Milliseconds for connecting, and for each transaction.
         timeout_ms: Millis = Millis::new(10_000), Integer(1, DAY_MS), label: "Time of a transaction (ms)";
     }
@@ -192,9 +196,11 @@ record! {
     /// `wire` of a sink: where it can connect to.
     pub struct Wire {
         /// Endpoints that the plugin can connect to: `tcp`, `tls`, `udp`, `ws` or `wss`, host and port.
-        to: Vec<String>, List(kinds::ENDPOINT, 0), example: r#"["tcp://10.0.0.5:5250", "tls://broker.example.com:8883"]"#;
+        to: Vec<String>, List(kinds::ENDPOINT, 0), example: r#"["tcp://10.0.0.5:5250", "tls://broker.example.com:8883"]"#,
+            flag: "wire", placeholder: "URL";
         /// Private, loopback and other special networks that the plugin can connect to.
-        networks: Vec<String>, List(kinds::NETWORK, 0), example: r#"["10.0.0.0/8"]"#;
+        networks: Vec<String>, List(kinds::NETWORK, 0), example: r#"["10.0.0.0/8"]"#,
+            flag: "network", placeholder: "NETWORK";
     }
 }
 
@@ -215,7 +221,8 @@ record! {
     pub struct Folder {
         /// Directory in `files/` of the data directory, such as `"out"`; or an absolute path in one of
         /// `plugins.folders`.
-        path: String = String::new(), Text(kinds::FOLDER), required: true, example: r#""out""#;
+        path: String = String::new(), Text(kinds::FOLDER), required: true, example: r#""out""#,
+            flag: "folder", placeholder: "PATH";
     }
 }
 
@@ -224,12 +231,14 @@ record! {
     pub struct Http {
         /// Hosts that the plugin can call, over HTTPS unless the entry begins with `http://`.
         hosts: Vec<String>, List(kinds::HOST, 0),
-            example: r#"["api.example.com", "*.example.org:8443", "http://10.0.0.5:9000"]"#;
+            example: r#"["api.example.com", "*.example.org:8443", "http://10.0.0.5:9000"]"#, flag: "host", placeholder: "HOST";
         /// Private, loopback and other special networks that the plugin can call.
-        networks: Vec<String>, List(kinds::NETWORK, 0), example: r#"["10.0.0.0/8"]"#;
+        networks: Vec<String>, List(kinds::NETWORK, 0), example: r#"["10.0.0.0/8"]"#,
+            flag: "network", placeholder: "NETWORK";
         /// Headers of every request to these hosts. Their values are secrets, which the plugin never receives.
         headers: BTreeMap<String, Secret>, Secrets(kinds::HEADER_NAME),
-            example: r#"{ authorization = { env = "TEAM_AUTHORIZATION" } }"#;
+            example: r#"{ authorization = { env = "TEAM_AUTHORIZATION" } }"#, flag: "header",
+            placeholder: "NAME=VALUE|@FILE";
         /// Milliseconds that one request can take, including its response.
         timeout_ms: Millis = Millis::new(10_000), Integer(1, DAY_MS), label: "Time of a request (ms)", guide: "`plugins.write_timeout_ms` limits a whole call.";
         /// Largest body of one request.
