@@ -7,10 +7,14 @@ use std::sync::atomic::AtomicI64;
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
-use prometheus_client::registry::{Metric, Registry};
+
+use super::row::metrics;
 
 type Labels = [(&'static str, String); 1];
 type ByLabel = Family<Labels, Gauge<i64, AtomicI64>>;
+
+const SINK: &[(&str, &[&str])] = &[("sink", &[])];
+const STREAM: &[(&str, &[&str])] = &[("stream", &[])];
 
 /// The states of a sink; it has one of them.
 pub const SINK_STATES: [&str; 8] = [
@@ -45,123 +49,82 @@ pub struct SinkGauges {
     pub rejected: u64,
 }
 
-/// What operators do to streams.
-#[derive(Debug)]
-struct ActGauges {
-    held: ByLabel,
-    held_keys: ByLabel,
-    overridden_fields: ByLabel,
-}
+/// The kinds of problems. `strangers` is the name that version 0.1 has for `unauthenticated`.
+const PROBLEM_KINDS: &[&str] = &[
+    "intake",
+    "cluster",
+    "configuration",
+    "certificate",
+    "no_sink",
+    "repair",
+    "hold_restored",
+    "unreadable",
+    "sink_unconfigured",
+    "sink_refused",
+    "sink_paused",
+    "sink_failing",
+    "sink_crashed",
+    "sink_behind",
+    "sink_retries",
+    "sink_dead_letters",
+    "connections",
+    "limit",
+    "item_key",
+    "clock",
+    "wrong_tokens",
+    "renderers",
+    "screen_away",
+    "refused",
+    "unauthenticated",
+    "strangers",
+    "quarantine",
+    "wal",
+    "log",
+];
 
-impl ActGauges {
-    fn register(registry: &mut Registry) -> Self {
-        let mut by_label = |name: &str, help: &str| by_label(registry, name, help);
-        Self {
-            held: by_label(
-                "stream_held",
-                "1 for a stream that an operator holds as a whole",
-            ),
-            held_keys: by_label(
-                "stream_held_keys",
-                "Keys of a stream that operators hold one by one",
-            ),
-            overridden_fields: by_label(
-                "stream_overridden_fields",
-                "Fields of a stream that operators have overridden",
-            ),
-        }
+metrics! {
+    /// The gauges.
+    pub struct ConditionGauges of registry {
+        /// The state of a sink: 1 for the one that it has, 0 for the others.
+        sink_state: Family<[(&'static str, String); 2], Gauge>, "0 or 1", labels: &[("sink", &[]), ("state", &SINK_STATES)];
+        /// Requests and items that the sink has not finished, at most, including retries and the rest of a filling; 0 only if
+        /// it has everything.
+        sink_lag: ByLabel, "requests and items", labels: SINK;
+        /// Items that the receiver of a sink with `mode = "latest"` rejected.
+        sink_rejected: Family<Labels, Counter>, "items", labels: SINK;
+        /// Items of the data pool that the sink is to be filled with and does not have; 0 if it has all.
+        sink_fill_left: ByLabel, "items", labels: SINK;
+        /// Age of the oldest request that the sink has not finished; 0 if it has finished all.
+        sink_oldest_seconds: ByLabel, "seconds", labels: SINK;
+        /// Approximate bytes of requests that the sink has not finished.
+        sink_backlog_bytes: ByLabel, "bytes", labels: SINK;
+        /// Batches that wait for a retry.
+        sink_retries: ByLabel, "batches", labels: SINK;
+        /// Dead letters of the sink that were not yet retried or discarded.
+        sink_dead_letters: ByLabel, "items", labels: SINK;
+        /// 1 if an operator holds the whole stream; no number for streams that nobody acts in.
+        stream_held: ByLabel, "0 or 1", labels: STREAM, guide: "See [acting on what is shown][acts].";
+        /// Items of a stream that operators hold one by one.
+        stream_held_keys: ByLabel, "items", labels: STREAM;
+        /// Fields of a stream that operators have overridden.
+        stream_overridden_fields: ByLabel, "fields", labels: STREAM;
+        /// 1 if the screen is connected, or polls a feed. The label is the name of its read key.
+        screen_connected: ByLabel, "0 or 1", labels: &[("screen", &[])];
+        /// Problems that the status lists, by kind.
+        problems: Family<[(&'static str, &'static str); 1], Gauge>, "problems", labels: &[("kind", PROBLEM_KINDS)],
+            guide: "Until version 0.3, `strangers` counts those of `unauthenticated` too, because version 0.1 called it so.";
+        /// Size of each file; write-ahead logs end in -wal.
+        file_bytes: ByLabel, "bytes", labels: &[("file", &[])];
+        /// Approximate bytes of the request log.
+        log_bytes: Gauge, "bytes";
+        /// Approximate bytes of payloads in the journal.
+        payload_bytes: Gauge, "bytes";
+        /// Payloads that could not be read and are quarantined.
+        quarantined as "quarantined_payloads": Gauge, "payloads";
     }
-}
-
-/// The gauges.
-#[derive(Debug)]
-pub struct ConditionGauges {
-    sink_state: Family<[(&'static str, String); 2], Gauge>,
-    sink_lag: ByLabel,
-    sink_oldest_seconds: ByLabel,
-    sink_fill_left: ByLabel,
-    sink_backlog_bytes: ByLabel,
-    sink_retries: ByLabel,
-    sink_dead_letters: ByLabel,
-    sink_rejected: Family<Labels, Counter>,
-    file_bytes: ByLabel,
-    acts: ActGauges,
-    screen_connected: ByLabel,
-    problems: Family<[(&'static str, &'static str); 1], Gauge>,
-    log_bytes: Gauge,
-    payload_bytes: Gauge,
-    quarantined: Gauge,
-}
-
-/// What sinks refused that follow the newest state: the one number here that only rises.
-fn rejected(registry: &mut Registry) -> Family<Labels, Counter> {
-    let help = "Items that the receiver of a sink with mode = \"latest\" rejected";
-    let family = Family::<Labels, Counter>::default();
-    registry.register("sink_rejected", help, family.clone());
-    family
 }
 
 impl ConditionGauges {
-    pub(super) fn register(registry: &mut Registry) -> Self {
-        let help = "The state of a sink: 1 for the one that it has, 0 for the others";
-        let sink_state = made(registry, "sink_state", help);
-        let sink_rejected = rejected(registry);
-        let mut by_label = |name: &str, help: &str| -> ByLabel { made(registry, name, help) };
-        let sink_lag = by_label(
-            "sink_lag",
-            "Requests that a sink has not delivered, at most, including retries and the rest of a fill; 0 if it has everything",
-        );
-        let sink_oldest_seconds = by_label(
-            "sink_oldest_seconds",
-            "Age in seconds of the oldest request that a sink has not taken; 0 if it has all",
-        );
-        let sink_fill_left = by_label(
-            "sink_fill_left",
-            "Items of the data pool that a sink is to be filled with and does not have; 0 if it has all",
-        );
-        let sink_backlog_bytes = by_label(
-            "sink_backlog_bytes",
-            "Approximate bytes of payloads that a sink has not taken",
-        );
-        let sink_retries = by_label("sink_retries", "Batches that wait for a retry");
-        let sink_dead_letters = by_label("sink_dead_letters", "Dead letters of a sink");
-        let file_bytes = by_label(
-            "file_bytes",
-            "Size of each file; write-ahead logs end in -wal",
-        );
-        let screen_connected = by_label(
-            "screen_connected",
-            "Whether a screen is connected, or asks for a feed again and again: 1 or 0",
-        );
-        let acts = ActGauges::register(registry);
-        let help = "Problems that the status lists, by kind";
-        let problems = made(registry, "problems", help);
-        let mut gauge = |name: &str, help: &str| -> Gauge { made(registry, name, help) };
-        Self {
-            sink_state,
-            sink_lag,
-            sink_oldest_seconds,
-            sink_fill_left,
-            sink_backlog_bytes,
-            sink_retries,
-            sink_dead_letters,
-            sink_rejected,
-            file_bytes,
-            acts,
-            screen_connected,
-            problems,
-            log_bytes: gauge("log_bytes", "Bytes of the request log, about"),
-            payload_bytes: gauge(
-                "payload_bytes",
-                "Approximate bytes of payloads in the journal",
-            ),
-            quarantined: gauge(
-                "quarantined_payloads",
-                "Payloads that could not be read and are quarantined",
-            ),
-        }
-    }
-
     /// Forgets the numbers of before.
     pub fn begin(&self) {
         self.sink_state.clear();
@@ -174,9 +137,9 @@ impl ConditionGauges {
             &self.sink_retries,
             &self.sink_dead_letters,
             &self.file_bytes,
-            &self.acts.held,
-            &self.acts.held_keys,
-            &self.acts.overridden_fields,
+            &self.stream_held,
+            &self.stream_held_keys,
+            &self.stream_overridden_fields,
             &self.screen_connected,
         ] {
             family.clear();
@@ -209,9 +172,9 @@ impl ConditionGauges {
     /// Sets what operators do to a stream; one that they leave alone has no numbers.
     pub fn set_acts(&self, stream: &str, held: bool, held_keys: u64, fields: u64) {
         let labels = [("stream", stream.to_owned())];
-        put(&self.acts.held, &labels, Some(u64::from(held)));
-        put(&self.acts.held_keys, &labels, Some(held_keys));
-        put(&self.acts.overridden_fields, &labels, Some(fields));
+        put(&self.stream_held, &labels, Some(u64::from(held)));
+        put(&self.stream_held_keys, &labels, Some(held_keys));
+        put(&self.stream_overridden_fields, &labels, Some(fields));
     }
 
     /// Sets whether a screen, by the name of its read key, is there.
@@ -245,19 +208,6 @@ impl ConditionGauges {
             }
         }
     }
-}
-
-fn by_label(registry: &mut Registry, name: &str, help: &str) -> ByLabel {
-    let family = ByLabel::default();
-    registry.register(name, help, family.clone());
-    family
-}
-
-/// A metric that is registered.
-fn made<T: Metric + Clone + Default>(registry: &mut Registry, name: &str, help: &str) -> T {
-    let metric = T::default();
-    registry.register(name, help, metric.clone());
-    metric
 }
 
 fn put(family: &ByLabel, labels: &Labels, value: Option<u64>) {

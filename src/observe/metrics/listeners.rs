@@ -12,18 +12,31 @@ use std::time::{Duration, Instant};
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
-use prometheus_client::registry::Registry;
+
+use super::row::metrics;
+
+type ByListener<T> = Family<[(&'static str, &'static str); 1], T>;
 
 /// How long a failure is told, and for how long one line of the log stands for all.
 const FAILURE_TIME: Duration = Duration::from_secs(60);
 
-/// Both listeners.
-#[derive(Debug)]
-pub struct ListenerMetrics {
-    /// Ingest, live data, items.
-    pub service: Connections,
-    /// Pages and admin API.
-    pub admin: Connections,
+const LISTENER: &[(&str, &[&str])] = &[("listener", &["service", "admin"])];
+
+metrics! {
+    /// Both listeners.
+    pub struct ListenerMetrics of registry {
+        /// Open connections.
+        pub connections: ByListener<Gauge>, "connections", labels: LISTENER;
+        /// Connections that could not be accepted, for example at the limit of open files.
+        pub accept_failures: ByListener<Counter>, "connections", labels: LISTENER;
+        /// Connections closed immediately, because their client had reached its limit.
+        pub connections_refused: ByListener<Counter>, "connections", labels: LISTENER;
+    } beside {
+        /// Ingest, live data, items.
+        pub service: Connections = Connections::of("service", &connections, &accept_failures, &connections_refused);
+        /// Pages and admin API.
+        pub admin: Connections = Connections::of("admin", &connections, &accept_failures, &connections_refused);
+    }
 }
 
 /// The connections of one listener.
@@ -53,42 +66,25 @@ struct Failure {
     count: u64,
 }
 
-impl ListenerMetrics {
-    pub(super) fn register(registry: &mut Registry) -> Self {
-        let open = Family::<Vec<(&'static str, &'static str)>, Gauge>::default();
-        registry.register("connections", "Connections open", open.clone());
-        let failures = Family::<Vec<(&'static str, &'static str)>, Counter>::default();
-        registry.register(
-            "accept_failures",
-            "Connections that could not be accepted, such as for want of open files",
-            failures.clone(),
-        );
-        let refusals = Family::<Vec<(&'static str, &'static str)>, Counter>::default();
-        registry.register(
-            "connections_refused",
-            "Connections closed because their client reached its limit",
-            refusals.clone(),
-        );
-        let of = |listener: &'static str| {
-            let label = vec![("listener", listener)];
-            Connections {
-                listener,
-                open: open.get_or_create_owned(&label),
-                failures: failures.get_or_create_owned(&label),
-                refusals: refusals.get_or_create_owned(&label),
-                max: AtomicI64::new(i64::MAX),
-                failed: Mutex::default(),
-                crowding: Mutex::default(),
-            }
-        };
+impl Connections {
+    fn of(
+        listener: &'static str,
+        open: &ByListener<Gauge>,
+        failures: &ByListener<Counter>,
+        refusals: &ByListener<Counter>,
+    ) -> Self {
+        let label = [("listener", listener)];
         Self {
-            service: of("service"),
-            admin: of("admin"),
+            listener,
+            open: open.get_or_create_owned(&label),
+            failures: failures.get_or_create_owned(&label),
+            refusals: refusals.get_or_create_owned(&label),
+            max: AtomicI64::new(i64::MAX),
+            failed: Mutex::default(),
+            crowding: Mutex::default(),
         }
     }
-}
 
-impl Connections {
     /// How many may be open at once from now on.
     pub fn set_max(&self, max: usize) {
         let max = i64::try_from(max).unwrap_or(i64::MAX);
@@ -161,6 +157,8 @@ fn recent(failed: &Mutex<Option<Failure>>) -> Option<String> {
 
 #[cfg(test)]
 mod tests {
+    use prometheus_client::registry::Registry;
+
     use super::*;
 
     #[test]

@@ -9,8 +9,9 @@ use std::sync::{Arc, Mutex, PoisonError};
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
-use prometheus_client::registry::Registry;
 use thiserror::Error;
+
+use super::row::metrics;
 
 /// Names of one sink.
 const NAMES_MAX: usize = 100;
@@ -18,12 +19,20 @@ const NAME_BYTES_MAX: usize = 64;
 
 type Labels = [(&'static str, String); 2];
 
-/// Counters and gauges of all plugins, by sink and name.
-#[derive(Debug)]
-pub struct PluginMetrics {
-    events: Family<Labels, Counter>,
-    values: Family<Labels, Gauge<f64, AtomicU64>>,
-    names: Mutex<HashMap<Arc<str>, HashSet<String>>>,
+/// Plugins choose the names.
+const LABELS: &[(&str, &[&str])] = &[("sink", &[]), ("name", &[])];
+
+metrics! {
+    /// Counters and gauges of all plugins, by sink and name.
+    pub struct PluginMetrics of registry {
+        /// Counters of a plugin; at most 100 names per sink.
+        events as "plugin_events": Family<Labels, Counter>, "defined by the plugin", labels: LABELS;
+        /// Gauges of a plugin.
+        values as "plugin_value": Family<Labels, Gauge<f64, AtomicU64>>, "defined by the plugin", labels: LABELS;
+    } beside {
+        /// The names of each sink.
+        names: Mutex<HashMap<Arc<str>, HashSet<String>>> = Mutex::default();
+    }
 }
 
 /// Why a number was not taken.
@@ -38,18 +47,6 @@ pub enum InvalidMetric {
 }
 
 impl PluginMetrics {
-    pub(super) fn register(registry: &mut Registry) -> Self {
-        let events = Family::default();
-        let values = Family::default();
-        registry.register("plugin_events", "Counters of plugins", events.clone());
-        registry.register("plugin_value", "Values of plugins", values.clone());
-        Self {
-            events,
-            values,
-            names: Mutex::default(),
-        }
-    }
-
     /// Adds to a counter of a sink.
     ///
     /// # Errors
