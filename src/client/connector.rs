@@ -9,9 +9,10 @@ use serde_json::{Map, Value};
 
 use super::client::AdminArgs;
 use super::error::CliError;
-use super::output::{confirmed, cut, note, plain, print, shown};
+use super::output::{confirmed, note, plain, print, shown};
 use super::record::{CONNECTOR, NEW_CONNECTOR, Settings};
 use super::resource::{Column, ListArgs, Resource};
+use settings::Connector;
 use wire::ConnectorData;
 
 pub(super) mod tool;
@@ -107,18 +108,21 @@ struct DeleteArgs {
 }
 
 const COLUMNS: &[Column<ConnectorData>] = &[
-    Column::new("NAME", |one| plain(&one.settings["name"])),
-    Column::new("KIND", |one| plain(&one.settings["kind"])),
-    Column::new("ITEM KEY", |one| plain(&one.settings["item_key"])),
-    Column::new("MAY DELETE", |one| plain(&one.settings["may_delete"])),
-    Column::new("RATE", |one| plain(&one.settings["requests_per_second"])),
-    Column::new("BURST", |one| plain(&one.settings["burst"])),
+    setting("NAME", "name"),
+    setting("KIND", "kind"),
+    setting("ITEM KEY", "item_key"),
+    setting("MAY DELETE", "may_delete"),
+    setting("RATE", "requests_per_second"),
+    setting("BURST", "burst"),
     Column::new("KEYS", |one| one.keys.len().to_string()),
     Column::new("DECLARED", |one| plain(&one.declared)),
-    Column::new("DESCRIPTION", |one| {
-        cut(plain(&one.settings["description"]))
-    }),
+    setting("DESCRIPTION", "description"),
 ];
+
+/// A column with a setting.
+const fn setting(heading: &'static str, name: &str) -> Column<ConnectorData> {
+    Column::setting(heading, Connector::FIELDS, name, |one| &one.settings)
+}
 
 pub async fn run(args: ConnectorArgs) -> Result<(), CliError> {
     let connectors = |admin| Resource::new(admin, "connector", "/api/admin/connectors");

@@ -11,10 +11,11 @@ use serde_json::Value;
 use super::client::AdminArgs;
 use super::connector::tool::{self, SecretArgs, VerifyArgs};
 use super::error::CliError;
-use super::output::{cut, json_pretty, note, plain, print, shown, when};
+use super::output::{json_pretty, note, plain, print, shown, when};
 use super::record::{KEY, NEW_KEY, Settings};
 use super::resource::{Column, ListArgs, Resource, declared, given};
 use base::text::percent_encoded;
+use settings::Key;
 use wire::{KeyData, MadeKey, TakenSecret};
 
 mod new;
@@ -169,19 +170,22 @@ pub(super) enum MadeOutput {
 }
 
 const COLUMNS: &[Column<KeyData>] = &[
-    Column::new("NAME", |one| plain(&one.settings["name"])),
+    setting("NAME", "name"),
     Column::new("PREFIX", |one| plain(&one.prefix)),
-    Column::new("STREAM", |one| plain(&one.settings["stream"])),
+    setting("STREAM", "stream"),
     Column::new("STATE", |one| plain(&one.state)),
-    Column::new("EXPIRES", |one| when(&one.settings["expires_at"])),
+    setting("EXPIRES", "expires_at"),
     Column::new("LAST USED", |one| when(&one.last_used_at)),
     Column::new("LAST REJECTED", |one| when(&one.last_refused_at)),
     Column::new("DECLARED", |one| declared(one.declared)),
     Column::new("PATH", |one| plain(&one.path)),
-    Column::new("DESCRIPTION", |one| {
-        cut(plain(&one.settings["description"]))
-    }),
+    setting("DESCRIPTION", "description"),
 ];
+
+/// A column with a setting.
+const fn setting(heading: &'static str, name: &str) -> Column<KeyData> {
+    Column::setting(heading, Key::FIELDS, name, |one| &one.settings)
+}
 
 /// Runs the verb.
 pub async fn run(args: KeyArgs) -> Result<(), CliError> {
@@ -257,8 +261,8 @@ async fn rotate(args: RotateArgs) -> Result<(), CliError> {
         _ => format!(
             "the old key, {}, expires at {}; it is listed as {}",
             shown(&old.prefix),
-            shown(&when(&old.settings["expires_at"])),
-            shown(&plain(&old.settings["name"]))
+            shown(&when(&old.expires_at())),
+            shown(old.name())
         ),
     };
     print_key(&keys, args.made.output, &made, &hint)
@@ -283,19 +287,17 @@ async fn revoke(key: &Named) -> Result<(), CliError> {
     // Keys that a rotation replaced are listed as the name and their public id.
     let listed: Vec<KeyData> = keys.entries(usize::MAX).await?;
     let older = listed.iter().filter_map(|listed| {
-        let name = plain(&listed.settings["name"]);
+        let name = listed.name();
         let (was, _) = name.rsplit_once('.')?;
         (was == key.name && listed.state == "active").then_some((name, listed))
     });
     for (name, older) in older {
-        let until = match &older.settings["expires_at"] {
-            Value::Null => String::new(),
-            until => format!(" until {}", when(until)),
-        };
+        let until = older.expires_at();
+        let until = until.map_or_else(String::new, |at| format!(" until {}", when(&at)));
         note(&format!(
             "an older key is still valid{}: {} ({})",
             shown(&until),
-            shown(&name),
+            shown(name),
             shown(&older.prefix)
         ));
     }
@@ -309,12 +311,13 @@ fn print_key(
     made: &MadeKey,
     hint: &str,
 ) -> Result<(), CliError> {
-    match (output, &made.secret, &made.key.settings["verify"]) {
-        (_, None, Value::Null) => Err(keys.foreign("it has no key")),
+    let verify = made.key.signing();
+    match (output, &made.secret, verify) {
+        (_, None, None) => Err(keys.foreign("it has no key")),
         (_, Some(secret), _) => print_made(output, made, secret, hint),
         (MadeOutput::Json, ..) => print(&json_pretty(made)?),
-        (MadeOutput::Text, None, verify) => {
-            note(match verify["secret"].is_null() {
+        (MadeOutput::Text, None, Some(signing)) => {
+            note(match signing.awaits_secret {
                 true => {
                     "it has no secret yet: `headgate key take-secret` accepts the secret that the provider sends"
                 }

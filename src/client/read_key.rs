@@ -9,9 +9,10 @@ use reqwest::Method;
 use super::client::AdminArgs;
 use super::error::CliError;
 use super::key::{MadeArgs, print_made};
-use super::output::{cut, plain, when};
+use super::output::plain;
 use super::record::{NEW_READ_KEY, READ_KEY, Settings};
 use super::resource::{Column, ListArgs, Resource, declared};
+use settings::ReadKey;
 use wire::{MadeReadKey, ReadKeyData};
 
 /// Arguments of `headgate read-key`.
@@ -89,19 +90,19 @@ pub(super) struct Named {
 }
 
 const COLUMNS: &[Column<ReadKeyData>] = &[
-    Column::new("NAME", |one| plain(&one.settings["name"])),
+    setting("NAME", "name"),
     Column::new("PREFIX", |one| plain(&one.prefix)),
-    Column::new("STREAMS", |one| {
-        let streams = one.settings["streams"].as_array().into_iter().flatten();
-        cut(streams.map(plain).collect::<Vec<_>>().join(", "))
-    }),
+    setting("STREAMS", "streams"),
     Column::new("STATE", |one| plain(&one.state)),
-    Column::new("EXPIRES", |one| when(&one.settings["expires_at"])),
+    setting("EXPIRES", "expires_at"),
     Column::new("DECLARED", |one| declared(one.declared)),
-    Column::new("DESCRIPTION", |one| {
-        cut(plain(&one.settings["description"]))
-    }),
+    setting("DESCRIPTION", "description"),
 ];
+
+/// A column with a setting.
+const fn setting(heading: &'static str, name: &str) -> Column<ReadKeyData> {
+    Column::setting(heading, ReadKey::FIELDS, name, |one| &one.settings)
+}
 
 pub async fn run(args: ReadKeyArgs) -> Result<(), CliError> {
     run_as(Kind::Any, args.command).await
@@ -127,7 +128,7 @@ pub(super) async fn run_as(kind: Kind, command: ReadKeyCommand) -> Result<(), Cl
             let none = format!(
                 "no {noun}s; create one with `headgate {verb} create NAME --stream STREAM`"
             );
-            let wanted = |one: &ReadKeyData| kind == Kind::Any || one.settings["operate"] == true;
+            let wanted = |one: &ReadKeyData| kind == Kind::Any || one.operates();
             let keys = keys(&args.admin)?;
             keys.list_those(wanted, args.output, &none, COLUMNS).await
         }

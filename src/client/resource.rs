@@ -11,8 +11,10 @@ use serde_json::{Map, Value, json};
 
 use super::client::{AdminArgs, CallError, Client};
 use super::error::CliError;
-use super::output::{ListOutput, Table, print, print_list, shown};
+use super::output::{ListOutput, Table, cut, plain, print, print_list, shown, when};
 use base::text::percent_encoded;
+use settings::{Field, Shape};
+use wire::ShownSettings;
 
 /// What a `list` is told.
 #[derive(Debug, clap::Args)]
@@ -27,14 +29,71 @@ pub struct ListArgs {
 /// A column of a list.
 pub struct Column<T> {
     heading: &'static str,
-    cell: fn(&T) -> String,
+    cell: Cell<T>,
+}
+
+/// What a column shows of an entry.
+enum Cell<T> {
+    Of(fn(&T) -> String),
+    Setting(fn(&T) -> &ShownSettings, &'static Field),
 }
 
 impl<T> Column<T> {
     /// A column with this heading, and a function for its cells.
     pub const fn new(heading: &'static str, cell: fn(&T) -> String) -> Self {
+        let cell = Cell::Of(cell);
         Self { heading, cell }
     }
+
+    /// A column with this heading for the setting of this name. It must have a row: otherwise, a constant column does not
+    /// compile.
+    pub(super) const fn setting(
+        heading: &'static str,
+        rows: &'static [Field],
+        name: &str,
+        settings: fn(&T) -> &ShownSettings,
+    ) -> Self {
+        let mut index = 0;
+        while !is_same(rows[index].name, name) {
+            index += 1;
+        }
+        let cell = Cell::Setting(settings, &rows[index]);
+        Self { heading, cell }
+    }
+
+    fn text(&self, entry: &T) -> String {
+        let (settings, row) = match self.cell {
+            Cell::Of(cell) => return cell(entry),
+            Cell::Setting(settings, row) => (settings(entry), row),
+        };
+        let value = &settings[row.name];
+        match row.shape {
+            Shape::Time => when(value),
+            Shape::List(..) => {
+                let entries = value.as_array().into_iter().flatten();
+                cut(entries.map(plain).collect::<Vec<_>>().join(", "))
+            }
+            // A name is shown in full, because commands take it.
+            Shape::Text(_) if !row.required => cut(plain(value)),
+            _ => plain(value),
+        }
+    }
+}
+
+/// Whether two names are equal, for constants.
+const fn is_same(one: &str, other: &str) -> bool {
+    let (one, other) = (one.as_bytes(), other.as_bytes());
+    if one.len() != other.len() {
+        return false;
+    }
+    let mut index = 0;
+    while index < one.len() {
+        if one[index] != other[index] {
+            return false;
+        }
+        index += 1;
+    }
+    true
 }
 
 /// Marks an object that is defined in the configuration, and cannot be changed at run time.
@@ -48,7 +107,7 @@ pub fn table<T>(columns: &[Column<T>], entries: &[T]) -> Table {
     let headings: Vec<&str> = columns.iter().map(|column| column.heading).collect();
     let mut table = Table::new(&headings);
     for entry in entries {
-        let cells: Vec<String> = columns.iter().map(|column| (column.cell)(entry)).collect();
+        let cells: Vec<String> = columns.iter().map(|column| column.text(entry)).collect();
         let cells: Vec<&str> = cells.iter().map(String::as_str).collect();
         table.row(&cells);
     }

@@ -7,9 +7,10 @@
 use super::acts;
 use super::client::AdminArgs;
 use super::error::CliError;
-use super::output::{cut, plain, when};
+use super::output::{plain, when};
 use super::record::{NEW_STREAM, STREAM, Settings};
 use super::resource::{Column, ListArgs, Resource, declared};
+use settings::Stream;
 use wire::StreamData;
 
 /// Arguments of `headgate stream`.
@@ -107,21 +108,22 @@ struct DeleteArgs {
 }
 
 const COLUMNS: &[Column<StreamData>] = &[
-    Column::new("NAME", |one| plain(&one.settings["name"])),
-    Column::new("ON UPDATE", |one| plain(&one.settings["on_update"])),
-    Column::new("STALE AFTER", |one| {
-        plain(&one.settings["stale_after_seconds"])
-    }),
+    setting("NAME", "name"),
+    setting("ON UPDATE", "on_update"),
+    setting("STALE AFTER", "stale_after_seconds"),
     Column::new("ITEMS", |one| plain(&one.items)),
-    Column::new("ITEMS MAX", |one| plain(&one.settings["items_max"])),
+    setting("ITEMS MAX", "items_max"),
     Column::new("BYTES", |one| plain(&one.bytes)),
-    Column::new("BYTES MAX", |one| plain(&one.settings["bytes_max"])),
+    setting("BYTES MAX", "bytes_max"),
     Column::new("DECLARED", |one| declared(one.declared)),
     Column::new("CREATED", |one| when(&one.created_at)),
-    Column::new("DESCRIPTION", |one| {
-        cut(plain(&one.settings["description"]))
-    }),
+    setting("DESCRIPTION", "description"),
 ];
+
+/// A column with a setting.
+const fn setting(heading: &'static str, name: &str) -> Column<StreamData> {
+    Column::setting(heading, Stream::FIELDS, name, |one| &one.settings)
+}
 
 pub async fn run(args: StreamArgs) -> Result<(), CliError> {
     let streams = |admin| Resource::new(admin, "stream", "/api/admin/streams");

@@ -44,6 +44,13 @@ use answers;
 #[serde(transparent)]
 pub struct ShownSettings(pub Map<String, Value>);
 
+impl ShownSettings {
+    /// A setting that is a text; `None`: it is null, or there is no such row.
+    pub fn text(&self, name: &str) -> Option<&str> {
+        self[name].as_str()
+    }
+}
+
 impl std::ops::Index<&str> for ShownSettings {
     type Output = Value;
 

@@ -4,6 +4,7 @@
 
 use std::collections::BTreeMap;
 
+use serde_json::Value;
 use serde_json::value::RawValue;
 
 use crate::{HoldData, OverrideData, ShownSettings, answers};
@@ -203,5 +204,43 @@ answers! {
         secret: String,
         /// The key, as it is shown later.
         key: ReadKeyData,
+    }
+}
+
+/// How a key verifies the signatures of a provider.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct KeySigning {
+    /// The provider has not sent its secret yet.
+    pub awaits_secret: bool,
+}
+
+impl KeyData {
+    /// Its name, unique within the connector.
+    pub fn name(&self) -> &str {
+        self.settings.text("name").unwrap_or_default()
+    }
+
+    /// The stream that it writes to.
+    pub fn stream(&self) -> &str {
+        self.settings.text("stream").unwrap_or_default()
+    }
+
+    /// When it expires, RFC 3339; `None`: never.
+    pub fn expires_at(&self) -> Option<&str> {
+        self.settings.text("expires_at")
+    }
+
+    /// `None`: requests carry the key itself.
+    pub fn signing(&self) -> Option<KeySigning> {
+        let verify = self.settings["verify"].as_object()?;
+        let awaits_secret = verify.get("secret").is_none_or(Value::is_null);
+        Some(KeySigning { awaits_secret })
+    }
+}
+
+impl ReadKeyData {
+    /// Whether it is an operate key.
+    pub fn operates(&self) -> bool {
+        self.settings["operate"] == true
     }
 }

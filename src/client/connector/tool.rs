@@ -13,7 +13,7 @@ use serde_json::{Map, Value, json};
 use crate::client::{AdminArgs, CallError, Refusal};
 use crate::configuration::use_presets;
 use crate::error::CliError;
-use crate::output::{note, plain, shown, shown_lines};
+use crate::output::{note, shown, shown_lines};
 use crate::resource::Resource;
 use base::text::percent_encoded;
 use webhook::{Options, Preset, SetupPlaces, ToolSetup};
@@ -238,12 +238,11 @@ pub(super) fn print(preset: &Preset, made: &ConnectorData) {
         let places = SetupPlaces {
             url: &url,
             key: secret,
-            stream: &plain(&key.settings["stream"]),
+            stream: key.stream(),
         };
         note_setup(setup, places);
     }
-    let verify = &key.settings["verify"];
-    if verify.is_object() && verify["secret"].is_null() {
+    if key.signing().is_some_and(|signing| signing.awaits_secret) {
         note(
             "enter the URL there first: the tool then sends its secret, and `headgate key take-secret` prints it for you to paste there",
         );
