@@ -61,6 +61,10 @@ pub struct Field {
     pub hint: &'static str,
     /// Fields of one group stand side by side in a form.
     pub group: &'static str,
+    /// The form of a sink has it only with this `mode`; empty: with any.
+    pub mode: &'static str,
+    /// The form of a sink has it only if the plugin asks for one of these; empty: always.
+    pub asks: &'static [&'static str],
     /// The words of a choice in a form.
     pub choices: &'static [(&'static str, &'static str)],
 }
@@ -92,6 +96,8 @@ impl Field {
         label: "",
         hint: "",
         group: "",
+        mode: "",
+        asks: &[],
         choices: &[],
     };
 

@@ -13,6 +13,9 @@ use crate::routing_gaps::POOL;
 use crate::schema::{DAY_MS, GIB, MIB};
 use crate::{Endpoint, Host, Network, Secret};
 
+/// The group of the settings that say what a sink receives, and in which order.
+const RECEIVES: &str = "How it receives";
+
 record! {
     /// `[[sinks]]`: a plugin and the streams it receives. A block with the name `pool` changes the built-in sink.
     pub struct Sink {
@@ -24,64 +27,80 @@ record! {
         sha256: Option<String>, Digest(kinds::SHA256_OF_FILE), none: "any component", example: r#""9f86d081…""#, alternative: true;
         /// Streams that the sink receives; a `*` at the end of a name matches any rest.
         streams: Vec<String>, List(kinds::PATTERN, 1), required: true, example: r#"["orders"]"#, placeholder: "NAME",
+            label: "Streams", hint: "Names, with commas between them; a * at the end of a name matches any rest.",
             guide: "`*` alone does not match names that begin with `_`, except for `pool`.";
         /// Streams that the sink does not receive although `streams` matches them.
-        except: Vec<String>, List(kinds::PATTERN, 0), placeholder: "NAME", label: "Streams that it does not receive",
+        except: Vec<String>, List(kinds::PATTERN, 0), placeholder: "NAME", label: "Streams that it does not receive", group: RECEIVES,
             guide: "If neither `streams` nor `except` is set for `pool`, it leaves the streams of `filter-map` sinks to them.";
         /// Items that the sink receives: conditions that must all hold.
         r#where: Option<SinkWhere>, Text(kinds::CONDITIONS), none: "all items of its streams", example: r#""status:paid,total>=100""#,
-            placeholder: "CONDITIONS",
+            placeholder: "CONDITIONS", label: "Items that it receives",
+            hint: "Conditions that must all hold: status:paid,total>=100. Empty: all.",
             guide: "See [what it receives][sinks-select].";
         /// Fields that the sink receives, in this order.
         fields: Option<SinkFields>, Text(kinds::FIELDS), none: "all fields", example: r#""id,Customer:customer.name,total""#,
-            placeholder: "FIELDS",
+            placeholder: "FIELDS", label: "Fields that it receives",
+            hint: "In this order: id,Customer:customer.name,total. Empty: all.",
             guide: "See [what it receives][sinks-select].";
         /// What the sink receives in place of an update that does not match `where`: `skip`, nothing; `remove`, a removal of the item.
-        leaves: Leaves, Choice(&["skip", "remove"]), placeholder: "WORD", label: "An update that does not match",
+        leaves: Leaves, Choice(&["skip", "remove"]), placeholder: "WORD", label: "An update that does not match", group: RECEIVES,
+            mode: "journal", asks: &["removals"],
             guide: "See [what it receives][sinks-select]. With `mode = \"latest\"`, it always receives the removal.";
         /// Streams that the sink can write in the data pool; a `*` at the end of a name matches any rest.
         writes: Option<Vec<String>>, List(kinds::PATTERN, 0), none: "the streams that the plugin is made for",
-            example: r#"["orders", "sensor-*"]"#, placeholder: "NAME",
+            example: r#"["orders", "sensor-*"]"#, placeholder: "NAME", asks: &["pool"],
+            label: "Streams that it can write in the data pool",
+            hint: "Names, with commas between them. Empty: those that the plugin is made for.",
             guide: "See [write permissions][sinks-writes]. By default, a plugin from a file writes none, `pool` writes the streams that it receives, and `filter-map` writes those and the targets of its rules.";
         /// Streams whose items the sink makes itself: no other sink receives or writes them.
         makes: Vec<String>, List(kinds::STREAM, 0), example: r#"["totals"]"#, alternative: true, placeholder: "NAME", label: "Streams that it makes",
+            group: RECEIVES, mode: "journal", asks: &["pool"],
             guide: "See [items that a sink makes][plugins-make].";
         /// What the sink follows: `journal`, everything that is accepted; `latest`, the newest state of the data pool.
         mode: SinkMode, Choice(&["journal", "latest"]), placeholder: "WORD",
             guide: "See [the newest only][sinks-latest]. It cannot be changed later.";
         /// With `mode = "latest"`: whether the sink receives the shown values, with overrides and holds, instead of the
         /// values of the sources.
-        shown: bool = false, Boolean, alternative: true, placeholder: "BOOL", label: "What is shown";
+        shown: bool = false, Boolean, alternative: true, placeholder: "BOOL", label: "What is shown",
+            group: RECEIVES, mode: "latest";
         /// With `mode = "latest"`: largest number of calls of the plugin per second.
-        max_rate: u32 = Sink::MAX_RATE, Integer(1, 1000), alternative: true, placeholder: "N", label: "Calls in a second";
+        max_rate: u32 = Sink::MAX_RATE, Integer(1, 1000), alternative: true, placeholder: "N", label: "Calls in a second",
+            group: RECEIVES, mode: "latest";
         /// Where a new sink starts: `now`, with the next request; `journal`, with the oldest stored request; `state`,
         /// with all items of the data pool.
         start: Start, Choice(&["now", "journal", "state", "oldest"]), placeholder: "WORD",
+            label: "It begins", choices: &[("now", "with the next request"), ("journal", "with the oldest request that is still kept"), ("state", "with all items of the data pool")],
             guide: "See [where a sink starts][sinks-start]. `oldest` is an alias of `journal`.";
         /// Whether the sink delivers. With `false`, it is created paused, and accepted requests wait for it.
         enabled: bool = true, Boolean;
         /// Order of operations: with `key`, an operation that waits for a retry holds up later ones with the same key; with `strict`, all later ones.
-        ordering: Ordering, Choice(&["key", "strict", "any"]), placeholder: "WORD", label: "Order", guide: "`retry` limits how long. `any` is an alias of `key`.";
+        ordering: Ordering, Choice(&["key", "strict", "any"]), placeholder: "WORD", label: "Order",
+            group: RECEIVES, mode: "journal", guide: "`retry` limits how long. `any` is an alias of `key`.";
         /// Largest number of calls of the plugin at the same time; their batches have no key in common.
         in_flight: usize = 1, Integer(1, 16), placeholder: "N", label: "Calls at the same time",
+            group: RECEIVES, mode: "journal", asks: &["http", "postgres"],
             guide: "For sinks with `http` or `postgres`; see [several calls at once][sinks-in-flight].";
         /// Retries after a failure.
-        retry: Retry, Table(Retry::FIELDS);
+        retry: Retry, Table(Retry::FIELDS), label: "Retries";
         /// Size of batches.
-        batch: Batch, Table(Batch::FIELDS);
+        batch: Batch, Table(Batch::FIELDS), label: "Batches";
         /// Limits of this sink, instead of those in `[plugins]`.
-        limits: SinkLimits, Table(SinkLimits::FIELDS);
+        limits: SinkLimits, Table(SinkLimits::FIELDS), label: "Limits of the plugin";
         /// Hosts that the plugin can call over HTTP.
-        http: Option<Http>, Table(Http::FIELDS), none: "no calls, and a plugin that requires HTTP is not started";
+        http: Option<Http>, Table(Http::FIELDS), none: "no calls, and a plugin that requires HTTP is not started",
+            label: "Limits of requests", asks: &["http"];
         /// Database that the plugin can write to.
-        postgres: Option<Postgres>, Table(Postgres::FIELDS), none: "none, and a plugin that requires one is not started";
+        postgres: Option<Postgres>, Table(Postgres::FIELDS), none: "none, and a plugin that requires one is not started",
+            label: "Limits of the database", asks: &["postgres"];
         /// Directory that the plugin can write files in.
-        folder: Option<Folder>, Table(Folder::FIELDS), none: "none, and a plugin that requires one is not started";
+        folder: Option<Folder>, Table(Folder::FIELDS), none: "none, and a plugin that requires one is not started",
+            asks: &["folder"];
         /// Endpoints that the plugin can connect to, over TCP, TLS, UDP or a WebSocket.
-        wire: Option<Wire>, Table(Wire::FIELDS), none: "none, and a plugin that requires some is not started";
+        wire: Option<Wire>, Table(Wire::FIELDS), none: "none, and a plugin that requires some is not started",
+            asks: &["wire"];
         /// Secrets that the plugin can read, by name.
         secrets: BTreeMap<String, Secret>, Secrets(kinds::NAME), example: r#"{ signing = { env = "SIGNING_SECRET" } }"#,
-            flag: "secret", placeholder: "NAME=VALUE|@FILE";
+            flag: "secret", placeholder: "NAME=VALUE|@FILE", label: "Secret that it can read", asks: &["secrets"];
         /// Settings of the plugin, checked against the plugin's schema.
         config: serde_json::Value = serde_json::Value::Object(serde_json::Map::new()), Free,
             example: r#"{ url = "https://api.example.com/orders" }"#, placeholder: "JSON|@FILE";
@@ -150,7 +169,7 @@ record! {
         /// Longest pause between two retries, in milliseconds.
         max_ms: Millis = Millis::new(60_000), Integer(1, DAY_MS), label: "Longest pause (ms)";
         /// Attempts before a batch is split in halves, and then moved to the dead letters.
-        attempts: u32 = 12, Integer(1, 1_000_000), label: "Attempts";
+        attempts: u32 = 12, Integer(1, 1_000_000), label: "Attempts", mode: "journal";
     }
 }
 
@@ -186,7 +205,8 @@ record! {
     pub struct Postgres {
         /// URL of the database: `postgresql://user:password@host/database`. The plugin never receives it.
         url: Secret = Secret::new(String::new()), Secret, required: true, example: r#"{ env = "SHOP_DATABASE" }"#,
-            flag: "postgres", placeholder: "URL|@FILE";
+            flag: "postgres", placeholder: "URL|@FILE", label: "Database that it can write to",
+            hint: "postgresql://user:password@host/database. It is never shown.";
         /// Milliseconds for connecting, and for each transaction.
         timeout_ms: Millis = Millis::new(10_000), Integer(1, DAY_MS), label: "Time of a transaction (ms)";
     }
@@ -197,10 +217,12 @@ record! {
     pub struct Wire {
         /// Endpoints that the plugin can connect to: `tcp`, `tls`, `udp`, `ws` or `wss`, host and port.
         to: Vec<String>, List(kinds::ENDPOINT, 0), example: r#"["tcp://10.0.0.5:5250", "tls://broker.example.com:8883"]"#,
-            flag: "wire", placeholder: "URL";
+            flag: "wire", placeholder: "URL", label: "Places that it can connect to",
+            hint: "With commas between them: tcp://10.0.0.5:5250, tls://broker.example.com:8883.";
         /// Private, loopback and other special networks that the plugin can connect to.
         networks: Vec<String>, List(kinds::NETWORK, 0), example: r#"["10.0.0.0/8"]"#,
-            flag: "network", placeholder: "NETWORK";
+            flag: "network", placeholder: "NETWORK", label: "Private networks that it can call",
+            hint: "10.0.0.0/8. By default, private addresses are not allowed.";
     }
 }
 
@@ -222,7 +244,8 @@ record! {
         /// Directory in `files/` of the data directory, such as `"out"`; or an absolute path in one of
         /// `plugins.folders`.
         path: String = String::new(), Text(kinds::FOLDER), required: true, example: r#""out""#,
-            flag: "folder", placeholder: "PATH";
+            flag: "folder", placeholder: "PATH", label: "Folder that it can write files in",
+            hint: "Below files of the data directory: out. An absolute path must lie below a folder of plugins.folders.";
     }
 }
 
@@ -231,14 +254,17 @@ record! {
     pub struct Http {
         /// Hosts that the plugin can call, over HTTPS unless the entry begins with `http://`.
         hosts: Vec<String>, List(kinds::HOST, 0),
-            example: r#"["api.example.com", "*.example.org:8443", "http://10.0.0.5:9000"]"#, flag: "host", placeholder: "HOST";
+            example: r#"["api.example.com", "*.example.org:8443", "http://10.0.0.5:9000"]"#, flag: "host", placeholder: "HOST",
+            label: "Hosts that it can call",
+            hint: "With commas between them: api.example.com, *.example.org:8443, http://10.0.0.5:9000.";
         /// Private, loopback and other special networks that the plugin can call.
         networks: Vec<String>, List(kinds::NETWORK, 0), example: r#"["10.0.0.0/8"]"#,
-            flag: "network", placeholder: "NETWORK";
+            flag: "network", placeholder: "NETWORK", label: "Private networks that it can call",
+            hint: "10.0.0.0/8. By default, private addresses are not allowed.";
         /// Headers of every request to these hosts. Their values are secrets, which the plugin never receives.
         headers: BTreeMap<String, Secret>, Secrets(kinds::HEADER_NAME),
             example: r#"{ authorization = { env = "TEAM_AUTHORIZATION" } }"#, flag: "header",
-            placeholder: "NAME=VALUE|@FILE";
+            placeholder: "NAME=VALUE|@FILE", label: "Header of every request";
         /// Milliseconds that one request can take, including its response.
         timeout_ms: Millis = Millis::new(10_000), Integer(1, DAY_MS), label: "Time of a request (ms)", guide: "`plugins.write_timeout_ms` limits a whole call.";
         /// Largest body of one request.

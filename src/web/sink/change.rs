@@ -125,10 +125,11 @@ fn read_of(
     streams: &[&str],
 ) -> Map<String, Value> {
     let schema = plugin.map_or(Value::Null, |plugin| resolved(&plugin.schema()));
+    let asked = plugin.map_or_else(|| Asked::all(follows), |plugin| Asked::of(plugin, follows));
     let form = SectionForm {
         plugin: name,
         schema: &schema,
-        asked: plugin.map_or(Asked::all(follows), |plugin| Asked::of(plugin, follows)),
+        asked: &asked,
         kept: Some(kept),
     };
     form.read(&form.filled(streams), &mut Wrong::new())

@@ -5,9 +5,9 @@
 use maud::{Markup, html};
 use serde_json::{Map, Value};
 
-use super::rows::{Asked, Follows};
+use super::rows::{Asked, Control, Follows, row};
 use super::schema_form::{CONFIG, SchemaForm, Wrong};
-use super::section::{LATEST, STREAMS_MAX, SectionForm, words};
+use super::section::{HOSTS, LATEST, PATTERNS, STREAMS_MAX, SectionForm, words};
 use super::tried;
 use crate::form::{Field, Typed};
 use crate::form_data::FormData;
@@ -16,7 +16,7 @@ use crate::text::{as_sentence, grouped, plain, text};
 use catalog::CatalogError;
 use delivery::Tried;
 use operate::{OperateError, Operator, UsedPlugin, host_of, is_called};
-use settings::BodyFault;
+use settings::{BodyFault, Shape};
 
 /// Maximum characters of a line.
 const LINE_CHARS_MAX: usize = 4_096;
@@ -59,7 +59,7 @@ impl SinkForm<'_> {
         SectionForm {
             plugin: &self.plugin.plugin.name,
             schema: self.schema,
-            asked: self.asked,
+            asked: &self.asked,
             kept: self.kept,
         }
     }
@@ -70,7 +70,7 @@ impl SinkForm<'_> {
         let body = self.section().read(&self.data, &mut wrong);
         for (path, message) in wrong {
             let sentence = match path.as_str() {
-                "streams" | "header_name" | "secret_name" => message.clone(),
+                path if Control::at(path).is_some() => message.clone(),
                 path => format!("{}: {message}", label_of(path)),
             };
             typed.reject(field_of(&path), sentence);
@@ -120,8 +120,7 @@ impl SinkForm<'_> {
             input type="hidden" name="plugin" value=(name);
             (self.streams(typed))
             (self.start(typed))
-            (typed.input(WHERE, LINE_CHARS_MAX, false))
-            (typed.input(FIELDS, LINE_CHARS_MAX, false))
+            @for one in Control::selections() { (typed.input(one.field(), LINE_CHARS_MAX, false)) }
             fieldset.field #config tabindex="-1" {
                 legend { "Settings of " (text(name)) }
                 (SchemaForm::new(CONFIG, self.schema, &self.data, &self.wrong).controls())
@@ -133,12 +132,10 @@ impl SinkForm<'_> {
 
     /// The start of the sink, and what it follows.
     fn start(&self, typed: &Typed) -> Markup {
-        let mut words = vec![
-            ("now", "with the next request"),
-            ("journal", "with the oldest request that is still kept"),
-        ];
-        if !self.asked.writes_pool {
-            words.push(("state", "with all items of the data pool"));
+        let start = row("start");
+        let mut words = start.choices.to_vec();
+        if self.asked.writes_pool {
+            words.retain(|(word, _)| *word != "state");
         }
         match self.asked.follows {
             Follows::Latest => {
@@ -149,11 +146,12 @@ impl SinkForm<'_> {
             }
             Follows::Journal => {}
         }
-        let field = match self.kept {
-            None => START,
-            Some(_) => Field {
-                hint: "It counts when the sink is filled again.",
-                ..START
+        let field = Field {
+            name: start.name,
+            label: start.label,
+            hint: match self.kept {
+                None => "",
+                Some(_) => "It counts when the sink is filled again.",
             },
         };
         typed.select(field, &words)
@@ -178,12 +176,17 @@ impl SinkForm<'_> {
 
     /// The streams, with the number of their items.
     fn streams(&self, typed: &Typed) -> Markup {
-        let chosen = typed.all("streams");
+        let (chosen, row) = (typed.all("streams"), row("streams"));
+        let others = Field {
+            name: PATTERNS,
+            label: "More streams",
+            hint: row.hint,
+        };
         let sizes = self.operator.pool.sizes();
         let streams = self.operator.catalog.readable_streams();
         html! {
             fieldset.field #streams tabindex="-1" {
-                legend { "Streams" }
+                legend { (row.label) }
                 @for stream in streams.iter().take(STREAMS_MAX) {
                     label.box {
                         input type="checkbox" name="streams" value=(stream.name) checked[chosen.iter().any(|name| **name == *stream.name)];
@@ -191,20 +194,13 @@ impl SinkForm<'_> {
                     }
                 }
             }
-            (typed.input(PATTERNS, LINE_CHARS_MAX, false))
+            (typed.input(others, LINE_CHARS_MAX, false))
         }
     }
 
     /// The grants of the sink, as controls and as sentences.
     fn grants(&self, typed: &Typed) -> Markup {
         let offered = self.offered(typed);
-        let database = match self.section().set("/postgres/url") {
-            true => Field {
-                hint: "One is set. Type another one to replace it. It is never shown.",
-                ..DATABASE
-            },
-            false => DATABASE,
-        };
         html! {
             fieldset.field #grants tabindex="-1" {
                 legend { "What it may do" }
@@ -212,26 +208,28 @@ impl SinkForm<'_> {
                 @for (host, ticked) in &offered {
                     label.box { input type="checkbox" name="grant" value=(host) checked[*ticked]; " It may call " bdi { (text(host)) } }
                 }
-                @if self.asked.http {
-                    (typed.input(HOSTS, LINE_CHARS_MAX, false))
-                    (typed.input(NETWORKS, LINE_CHARS_MAX, false))
-                    (self.secret_rows("header", "Header of every request", "/http/headers"))
-                }
-                @if self.asked.pool { (typed.input(WRITES, LINE_CHARS_MAX, false)) }
-                @if self.asked.postgres { (typed.secret_field(database)) }
-                @if self.asked.wire {
-                    (typed.input(WIRE, LINE_CHARS_MAX, false))
-                    (typed.input(WIRE_NETWORKS, LINE_CHARS_MAX, false))
-                }
-                @if self.asked.folder { (typed.input(FOLDER, LINE_CHARS_MAX, false)) }
-                @if self.asked.secrets { (self.secret_rows("secret", "Secret that it can read", "/secrets")) }
+                @for one in Control::grants(&self.asked) { (self.grant(one, typed)) }
             }
         }
     }
 
+    /// The control of a grant.
+    fn grant(&self, one: &Control, typed: &Typed) -> Markup {
+        match one.row.shape {
+            Shape::Secrets(_) => self.secret_rows(one),
+            Shape::Secret if self.section().set(&one.pointer()) => typed.secret_field(Field {
+                hint: "One is set. Type another one to replace it. It is never shown.",
+                ..one.field()
+            }),
+            Shape::Secret => typed.secret_field(one.field()),
+            _ => typed.input(one.field(), LINE_CHARS_MAX, false),
+        }
+    }
+
     /// Names with secrets, which are never shown.
-    fn secret_rows(&self, what: &str, label: &str, place: &str) -> Markup {
-        let field = format!("{what}_name");
+    fn secret_rows(&self, one: &Control) -> Markup {
+        let (field, values, place) = (one.names(), one.values(), one.pointer());
+        let label = one.row.label;
         let names: Vec<&str> = self.data.all(&field).collect();
         let set: Vec<bool> = (names.iter())
             .map(|name| {
@@ -241,11 +239,11 @@ impl SinkForm<'_> {
             .collect();
         let rows = SECRET_ROWS.max(names.iter().filter(|name| !name.is_empty()).count() + 1);
         html! {
-            div.field #{ (what) "_name" } {
+            div.field #(one.path) {
                 @for row in 0..rows {
                     p.row {
-                        label { (label) ", name " input name={ (what) "_name" } type="text" value=(names.get(row).unwrap_or(&"")) maxlength="128" autocomplete="off" spellcheck="false"; }
-                        label { "value " input name={ (what) "_value" } type="password" maxlength=(LINE_CHARS_MAX) autocomplete="off" placeholder=[set.get(row).filter(|set| **set).map(|_| "set")]; }
+                        label { (label) ", name " input name=(field) type="text" value=(names.get(row).unwrap_or(&"")) maxlength="128" autocomplete="off" spellcheck="false"; }
+                        label { "value " input name=(values) type="password" maxlength=(LINE_CHARS_MAX) autocomplete="off" placeholder=[set.get(row).filter(|set| **set).map(|_| "set")]; }
                     }
                 }
                 @if set.contains(&true) { p.hint { "A value that is set stays unless another one is typed. Without its name, it goes." } }
@@ -255,7 +253,7 @@ impl SinkForm<'_> {
 
     /// Hosts in typed URLs that are not yet granted by name, and whether each is checked.
     fn offered(&self, typed: &Typed) -> Vec<(String, bool)> {
-        let granted = words(&typed.text("hosts"));
+        let granted = words(&typed.text(HOSTS));
         let ticked = typed.all("grant");
         let properties = self.schema["properties"].as_object().into_iter().flatten();
         let urls = properties.filter(|(_, property)| is_called(property));
@@ -274,15 +272,15 @@ impl SinkForm<'_> {
     /// The grants that were typed, as sentences, if they are valid.
     fn sentences(&self, typed: &Typed) -> Vec<String> {
         let mut sentences = Vec::new();
-        let grants = words(&typed.text("hosts"))
+        let grants = words(&typed.text(HOSTS))
             .into_iter()
             .chain(typed.all("grant"));
         sentences.extend(grants.map(|host| format!("may call {host}")));
-        let networks = words(&typed.text("networks")).into_iter();
+        let networks = words(&typed.text("http.networks")).into_iter();
         sentences.extend(networks.map(|network| format!("may call addresses in {network}")));
         let names = self
             .data
-            .all("secret_name")
+            .all("secrets.name")
             .filter(|name| !name.trim().is_empty());
         sentences.extend(names.map(|name| format!("may read the secret {name}")));
         sentences
@@ -293,80 +291,12 @@ impl SinkForm<'_> {
 fn field_of(path: &str) -> &'static str {
     match path.split(['.', '[']).next().unwrap_or_default() {
         CONFIG => CONFIG,
-        "http" if path.starts_with("http.networks") => "networks",
-        "http" if path.starts_with("http.headers") => "header_name",
-        "http" if path == "http" || path.starts_with("http.hosts") => "hosts",
-        "postgres" if path == "postgres" || path == "postgres.url" => "postgres_url",
-        "folder" => "folder",
-        "wire" if path.starts_with("wire.networks") => "wire_networks",
-        "wire" => "wire",
-        "secrets" | "secret_name" => "secret_name",
-        "header_name" => "header_name",
-        "streams" => "streams",
-        "start" | "mode" => "start",
-        "where" => "where",
-        "fields" => "fields",
-        "writes" => "writes",
+        "mode" => "start",
         "name" => "name",
-        _ => "more",
+        _ => Control::at(path).map_or("more", |one| one.path),
     }
 }
 
 fn label_of(path: &str) -> &str {
     path.strip_prefix("config.").unwrap_or(path)
 }
-
-const PATTERNS: Field<'_> = Field {
-    name: "patterns",
-    label: "More streams",
-    hint: "Names, with commas between them; a * at the end of a name matches any rest.",
-};
-const START: Field<'_> = Field {
-    name: "start",
-    label: "It begins",
-    hint: "",
-};
-const WHERE: Field<'_> = Field {
-    name: "where",
-    label: "Items that it receives",
-    hint: "Conditions that must all hold: status:paid,total>=100. Empty: all.",
-};
-const FIELDS: Field<'_> = Field {
-    name: "fields",
-    label: "Fields that it receives",
-    hint: "In this order: id,Customer:customer.name,total. Empty: all.",
-};
-const HOSTS: Field<'_> = Field {
-    name: "hosts",
-    label: "Hosts that it can call",
-    hint: "With commas between them: api.example.com, *.example.org:8443, http://10.0.0.5:9000.",
-};
-const NETWORKS: Field<'_> = Field {
-    name: "networks",
-    label: "Private networks that it can call",
-    hint: "10.0.0.0/8. By default, private addresses are not allowed.",
-};
-const WRITES: Field<'_> = Field {
-    name: "writes",
-    label: "Streams that it can write in the data pool",
-    hint: "Names, with commas between them. Empty: those that the plugin is made for.",
-};
-const WIRE: Field<'_> = Field {
-    name: "wire",
-    label: "Places that it can connect to",
-    hint: "With commas between them: tcp://10.0.0.5:5250, tls://broker.example.com:8883.",
-};
-const WIRE_NETWORKS: Field<'_> = Field {
-    name: "wire_networks",
-    ..NETWORKS
-};
-const FOLDER: Field<'_> = Field {
-    name: "folder",
-    label: "Folder that it can write files in",
-    hint: "Below files of the data directory: out. An absolute path must lie below a folder of plugins.folders.",
-};
-const DATABASE: Field<'_> = Field {
-    name: "postgres_url",
-    label: "Database that it can write to",
-    hint: "postgresql://user:password@host/database. It is never shown.",
-};

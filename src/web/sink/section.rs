@@ -7,13 +7,17 @@
 
 use serde_json::{Map, Value, json};
 
-use super::rows::{Asked, Group};
+use super::rows::{Asked, Control, Group};
 use super::schema_form::{self, CONFIG, Wrong};
 use crate::form_data::FormData;
-use settings::IS_SET;
+use settings::{IS_SET, Shape};
 
 /// The value of the field `start` for a sink that follows the data pool.
 pub(super) const LATEST: &str = "latest";
+/// The control for streams without a checkbox.
+pub(super) const PATTERNS: &str = "patterns";
+/// The control to which the checkboxes of hosts in the plugin's settings add.
+pub(super) const HOSTS: &str = "http.hosts";
 /// The default start of a sink.
 const NOW: &str = "now";
 /// Maximum streams with a checkbox.
@@ -24,39 +28,12 @@ pub(super) struct SectionForm<'a> {
     pub(super) plugin: &'a str,
     /// The schema of the plugin's settings, with its references resolved.
     pub(super) schema: &'a Value,
-    pub(super) asked: Asked,
+    pub(super) asked: &'a Asked,
     /// The current section of the sink, if it exists: secrets are `{"set": true}`.
     pub(super) kept: Option<&'a Map<String, Value>>,
 }
 
-/// The destinations and networks in the form.
-fn wire(data: &FormData) -> Value {
-    let mut wire = json!({ "to": words(text(data, "wire")) });
-    let networks = words(text(data, "wire_networks"));
-    if !networks.is_empty() {
-        wire["networks"] = json!(networks);
-    }
-    wire
-}
-
 impl SectionForm<'_> {
-    /// The grants that are lists, by the names of their controls.
-    fn granted(&self) -> [(&'static str, String); 6] {
-        let list = |place: &str| {
-            let list = self.kept_at(place).unwrap_or(&Value::Null);
-            texts(list).collect::<Vec<_>>().join(", ")
-        };
-        let folder = self.kept_at("/folder/path").and_then(Value::as_str);
-        [
-            ("writes", list("/writes")),
-            ("hosts", list("/http/hosts")),
-            ("networks", list("/http/networks")),
-            ("wire", list("/wire/to")),
-            ("wire_networks", list("/wire/networks")),
-            ("folder", folder.unwrap_or_default().to_owned()),
-        ]
-    }
-
     /// The initial values of the form. The first [`STREAMS_MAX`] of `streams` have checkboxes.
     pub(super) fn filled(&self, streams: &[&str]) -> FormData {
         let mut data = FormData::default();
@@ -70,16 +47,21 @@ impl SectionForm<'_> {
         for name in known {
             data.put("streams", name.to_owned());
         }
-        for (name, text) in self.granted() {
-            data.put(name, text);
-        }
-        let lines = [
-            ("patterns", others.join(", ")),
-            ("where", line(said("where"))),
-            ("fields", line(said("fields"))),
-        ];
-        for (name, text) in lines {
-            data.put(name, text);
+        data.put(PATTERNS, others.join(", "));
+        for one in Control::selections().chain(Control::grants(self.asked)) {
+            let value = self.kept_at(&one.pointer()).unwrap_or(&Value::Null);
+            match one.row.shape {
+                Shape::Secrets(_) => {
+                    for (name, _) in value.as_object().into_iter().flatten() {
+                        data.put(&one.names(), name.clone());
+                    }
+                }
+                Shape::Secret => {}
+                Shape::List(..) => {
+                    data.put(one.path, texts(value).collect::<Vec<_>>().join(", "));
+                }
+                _ => data.put(one.path, line(value)),
+            }
         }
         let start = match said("mode") == LATEST {
             true => LATEST.to_owned(),
@@ -90,14 +72,6 @@ impl SectionForm<'_> {
             },
         };
         data.put("start", start);
-        for (names, secrets) in [
-            ("header_name", &said("http")["headers"]),
-            ("secret_name", said("secrets")),
-        ] {
-            for name in secrets.as_object().into_iter().flatten() {
-                data.put(names, name.0.clone());
-            }
-        }
         schema_form::fill(CONFIG, self.schema, said("config"), &mut data);
         for Group { place, schema, .. } in self.asked.groups() {
             let of = match place {
@@ -114,7 +88,7 @@ impl SectionForm<'_> {
         let mut body = Map::new();
         body.insert("plugin".to_owned(), self.plugin.into());
         let mut streams: Vec<String> = data.all("streams").map(str::to_owned).collect();
-        streams.extend(words(text(data, "patterns")));
+        streams.extend(words(text(data, PATTERNS)));
         if streams.is_empty() {
             wrong.push((
                 "streams".to_owned(),
@@ -122,36 +96,32 @@ impl SectionForm<'_> {
             ));
         }
         body.insert("streams".to_owned(), json!(streams));
-        for name in ["start", "where", "fields"] {
-            let said = text(data, name);
-            if !said.is_empty() {
-                let name = if said == LATEST { "mode" } else { name };
-                body.insert(name.to_owned(), said.into());
-            }
+        match text(data, "start") {
+            "" => {}
+            LATEST => drop(body.insert("mode".to_owned(), LATEST.into())),
+            start => drop(body.insert("start".to_owned(), start.into())),
         }
-        let writes = words(text(data, "writes"));
-        if !writes.is_empty() {
-            body.insert("writes".to_owned(), json!(writes));
+        for one in Control::selections() {
+            if let Some(value) = self.value(one, data, wrong) {
+                body.insert(one.path.to_owned(), value);
+            }
         }
         let config = schema_form::typed(CONFIG, self.schema, data, wrong);
         body.insert(CONFIG.to_owned(), config.into());
-        if self.asked.http {
-            let http = self.http(data, wrong);
-            body.insert("http".to_owned(), http);
-        }
-        if let Some(url) = self.database(data) {
-            body.insert("postgres".to_owned(), json!({ "url": url }));
-        }
-        if self.asked.wire {
-            body.insert("wire".to_owned(), wire(data));
-        }
-        let folder = text(data, "folder");
-        if self.asked.folder && !folder.is_empty() {
-            body.insert("folder".to_owned(), json!({ "path": folder }));
-        }
-        let secrets = self.pairs(data, "secret", "/secrets", wrong);
-        if !secrets.is_empty() {
-            body.insert("secrets".to_owned(), secrets.into());
+        for one in Control::grants(self.asked) {
+            let value = self.value(one, data, wrong);
+            let Some(table) = one.table else {
+                body.extend(value.map(|value| (one.path.to_owned(), value)));
+                continue;
+            };
+            // Without what it requires there is no table. Another one is a grant even if it is empty.
+            if one.row.required && value.is_none() {
+                continue;
+            }
+            let members = body.entry(table.name).or_insert_with(|| json!({}));
+            if let Some(value) = value {
+                members[one.row.name] = value;
+            }
         }
         for Group { place, schema, .. } in self.asked.groups() {
             let typed = schema_form::typed(place, &schema, data, wrong);
@@ -167,33 +137,29 @@ impl SectionForm<'_> {
         body
     }
 
-    fn http(&self, data: &FormData, wrong: &mut Wrong) -> Value {
-        let mut hosts = words(text(data, "hosts"));
-        for host in data.all("grant").map(str::to_owned) {
-            if !hosts.contains(&host) {
-                hosts.push(host);
+    /// The value of a control; `None`: it is empty.
+    fn value(&self, one: &Control, data: &FormData, wrong: &mut Wrong) -> Option<Value> {
+        let typed = text(data, one.path);
+        match one.row.shape {
+            Shape::List(..) => {
+                let mut list = words(typed);
+                let ticked = data.all("grant").filter(|_| one.path == HOSTS);
+                for host in ticked.map(str::to_owned) {
+                    if !list.contains(&host) {
+                        list.push(host);
+                    }
+                }
+                (!list.is_empty()).then(|| json!(list))
             }
-        }
-        let mut http = json!({ "hosts": hosts });
-        let networks = words(text(data, "networks"));
-        if !networks.is_empty() {
-            http["networks"] = json!(networks);
-        }
-        let headers = self.pairs(data, "header", "/http/headers", wrong);
-        if !headers.is_empty() {
-            http["headers"] = headers.into();
-        }
-        http
-    }
-
-    /// The URL of the database; an empty field keeps the current one.
-    fn database(&self, data: &FormData) -> Option<Value> {
-        if !self.asked.postgres {
-            return None;
-        }
-        match text(data, "postgres_url") {
-            "" => self.set("/postgres/url").then(|| json!({ IS_SET: true })),
-            url => Some(url.into()),
+            Shape::Secrets(_) => {
+                let pairs = self.pairs(data, one, wrong);
+                (!pairs.is_empty()).then(|| pairs.into())
+            }
+            // An empty field keeps the current secret.
+            Shape::Secret if typed.is_empty() => {
+                self.set(&one.pointer()).then(|| json!({ IS_SET: true }))
+            }
+            _ => (!typed.is_empty()).then(|| typed.into()),
         }
     }
 
@@ -210,15 +176,9 @@ impl SectionForm<'_> {
     }
 
     /// Pairs of names and secrets. An empty field keeps the current secret.
-    fn pairs(
-        &self,
-        data: &FormData,
-        what: &str,
-        place: &str,
-        wrong: &mut Wrong,
-    ) -> Map<String, Value> {
-        let (names, values) = (format!("{what}_name"), format!("{what}_value"));
-        let kept = self.kept_at(place);
+    fn pairs(&self, data: &FormData, one: &Control, wrong: &mut Wrong) -> Map<String, Value> {
+        let (names, values) = (one.names(), one.values());
+        let kept = self.kept_at(&one.pointer());
         let is_set = |name: &str| kept.is_some_and(|kept| kept.get(name).is_some());
         // A form that fills itself from the current section has no values.
         let values = data.all(&values).chain(std::iter::repeat(""));

@@ -139,20 +139,20 @@ fn sections(receiver: &Receiver) -> Vec<Value> {
 /// The secrets of a section, as they are typed: at their names, which are there.
 fn with_secrets(controls: &mut [(String, String)], section: &Value) {
     for (what, secrets) in [
-        ("header", &section["http"]["headers"]),
-        ("secret", &section["secrets"]),
+        ("http.headers", &section["http"]["headers"]),
+        ("secrets", &section["secrets"]),
     ] {
         let mut text = None;
         for (control, value) in controls.iter_mut() {
-            if *control == format!("{what}_name") {
+            if *control == format!("{what}.name") {
                 text = secrets[value.as_str()].as_str();
-            } else if *control == format!("{what}_value") {
+            } else if *control == format!("{what}.value") {
                 text.take().unwrap_or_default().clone_into(value);
             }
         }
     }
     let url = section["postgres"]["url"].as_str();
-    let field = controls.iter_mut().find(|(name, _)| name == "postgres_url");
+    let field = controls.iter_mut().find(|(name, _)| name == "postgres.url");
     if let (Some(url), Some((_, value))) = (url, field) {
         url.clone_into(value);
     }

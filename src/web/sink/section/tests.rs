@@ -64,7 +64,7 @@ fn every_setting_of_a_section_comes_back_from_its_form() {
         let form = SectionForm {
             plugin: "mine",
             schema: &schema,
-            asked: asked(follows),
+            asked: &asked(follows),
             kept: Some(section),
         };
         let mut wrong = Wrong::new();
@@ -99,7 +99,7 @@ fn what_is_sent_is_what_was_changed() {
     let form = SectionForm {
         plugin: "mine",
         schema: &schema,
-        asked: asked(Follows::Journal),
+        asked: &asked(Follows::Journal),
         kept: Some(&section),
     };
     let streams = ["orders", "höhe/ü"];
@@ -143,12 +143,14 @@ fn what_is_sent_is_what_was_changed() {
     );
     // The first header gets a new value; the second one is removed.
     let secrets = sent(&|typed| {
-        let names = typed.iter_mut().filter(|(name, _)| name == "header_name");
+        let names = typed
+            .iter_mut()
+            .filter(|(name, _)| name == "http.headers.name");
         for (_, name) in names.filter(|(_, name)| name == "x-b") {
             name.clear();
         }
-        put(typed, "header_value", "Bearer new");
-        put(typed, "postgres_url", "postgresql://a@b/c");
+        put(typed, "http.headers.value", "Bearer new");
+        put(typed, "postgres.url", "postgresql://a@b/c");
     });
     assert_eq!(
         secrets,
@@ -164,16 +166,16 @@ fn a_secret_needs_its_name_and_a_new_one_its_value() {
     let form = SectionForm {
         plugin: "mine",
         schema: &Value::Null,
-        asked: asked(Follows::Either),
+        asked: &asked(Follows::Either),
         kept: None,
     };
     let mut data = FormData::default();
     for (name, value) in [
         ("streams", "orders"),
-        ("header_name", "authorization"),
-        ("header_value", ""),
-        ("header_name", ""),
-        ("header_value", "hush"),
+        ("http.headers.name", "authorization"),
+        ("http.headers.value", ""),
+        ("http.headers.name", ""),
+        ("http.headers.value", "hush"),
     ] {
         data.put(name, value.to_owned());
     }
