@@ -208,11 +208,12 @@ BEGIN
   END IF;
   IF p_scope IS NOT NULL THEN
     LOOP                           -- a second round only where another node committed an equal claim meanwhile: a new snapshot sees it
-      WITH mine AS (SELECT o::int, s, d FROM unnest(p_scope, p_digest) WITH ORDINALITY u(s, d, o) WHERE s IS NOT NULL
-                    UNION ALL SELECT o::int, s, d FROM unnest(p_second, p_digest) WITH ORDINALITY u(s, d, o) WHERE s IS NOT NULL),
+      -- Two requests may hold them: the first claim decides, whatever the order in which rows are sorted.
+      WITH mine AS (SELECT o::int, s, d, 1 AS claim FROM unnest(p_scope, p_digest) WITH ORDINALITY u(s, d, o) WHERE s IS NOT NULL
+                    UNION ALL SELECT o::int, s, d, 2 FROM unnest(p_second, p_digest) WITH ORDINALITY u(s, d, o) WHERE s IS NOT NULL),
       held AS (SELECT DISTINCT ON (m.o) m.o, c.request_id, c.items, c.digest <> m.d AS differs FROM mine m, LATERAL (
                 SELECT * FROM claims c WHERE c.scope = m.s AND c.g BETWEEN gen - 5 AND gen AND c.lived_ms > lived - 86460000
-                  AND c.request_id <> ALL (p_id) LIMIT 1) c ORDER BY m.o)
+                  AND c.request_id <> ALL (p_id) LIMIT 1) c ORDER BY m.o, m.claim)
       SELECT array_agg(h.o), array_agg(h.request_id), array_agg(h.items), array_agg(h.differs)
         INTO dup_o, dup_id, dup_items, dup_differs FROM held h;
       WITH mine AS (SELECT o::int, s, d FROM unnest(p_scope, p_digest) WITH ORDINALITY u(s, d, o) WHERE s IS NOT NULL

@@ -328,3 +328,37 @@ async fn an_accept_that_has_only_begun_is_none_of_somebody_else() {
     assert!(horizon <= number, "{horizon} is above {number}");
     attempt.rollback().await.expect("it ends");
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn where_two_requests_hold_the_claims_of_one_the_first_claim_decides() {
+    const COUNT: usize = 200;
+    let name = "where_two_requests_hold_the_claims_of_one_the_first_claim_decides";
+    let Some(stage) = Stage::start(name).await else {
+        return;
+    };
+    let each = |text: &str| -> Vec<Submission> {
+        let one = |at| submission(&["a"], Some(&format!("{text}{at}")));
+        (0..COUNT).map(one).collect()
+    };
+    let (first, second) = (each("first"), each("second"));
+    let repeats = each("first").into_iter().enumerate().map(|(at, repeat)| {
+        let second = Some(claim_of(&format!("second{at}"), 0));
+        Submission { second, ..repeat }
+    });
+    let repeats: Vec<Submission> = repeats.collect();
+    let mut connection = stage.connection().await;
+    for (at, group_of) in [&first, &second].into_iter().enumerate() {
+        let sent = group(&group_of.iter().collect::<Vec<_>>());
+        let number = i64::try_from(at).expect("small") + 1;
+        let sent = sent.call(&mut connection, (stage.node, number, 0)).await;
+        assert_eq!(sent.expect("it is accepted").len(), COUNT);
+    }
+    let sent = group(&repeats.iter().collect::<Vec<_>>());
+    let rows = sent.call(&mut connection, (stage.node, 3, 0)).await;
+    let rows = rows.expect("it is accepted");
+    let of_the_first = rows.iter().zip(&first).filter(|(row, first)| {
+        let id: Option<Uuid> = row.get("first_id");
+        id == Some(first.log.request_id)
+    });
+    assert_eq!(of_the_first.count(), COUNT);
+}
