@@ -106,13 +106,18 @@ fn ask(client: &mut Client, request: u64) -> std::io::Result<Answer> {
         let once = format!("{BY_ID}Idempotency-Key: repeat-{request}\r\n");
         return client.post("orders", &once, &body);
     }
-    let key = hmac::Key::new(hmac::HMAC_SHA256, SECRET.as_bytes());
+    let headers = signed_as(SECRET, &format!("repeat-{request}"), &body);
+    client.request("POST", SIGNED, &headers, &body)
+}
+
+/// The headers of a delivery that is signed as GitHub does it.
+pub(super) fn signed_as(secret: &str, delivery: &str, body: &str) -> String {
+    let key = hmac::Key::new(hmac::HMAC_SHA256, secret.as_bytes());
     let signature = hmac::sign(&key, body.as_bytes());
     let signature = hex(signature.as_ref());
-    let headers = format!(
-        "{JSON}X-Hub-Signature-256: sha256={signature}\r\nX-GitHub-Delivery: repeat-{request}\r\nX-GitHub-Event: push\r\n"
-    );
-    client.request("POST", SIGNED, &headers, &body)
+    format!(
+        "{JSON}X-Hub-Signature-256: sha256={signature}\r\nX-GitHub-Delivery: {delivery}\r\nX-GitHub-Event: push\r\n"
+    )
 }
 
 /// How often each item came to a sink. A call that is repeated counts once.

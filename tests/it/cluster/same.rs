@@ -24,7 +24,7 @@ use super::*;
 use crate::faults::{number, pause, random};
 use history::{Op, STREAMS, shortened};
 use outcome::differences;
-use side::Side;
+use side::{SECRET, SIGNED, Side};
 
 const HISTORIES: u64 = 20;
 /// How often a history that fails is played again to shorten it.
@@ -51,6 +51,10 @@ fn configured(setup: Setup, receiver: &Receiver, expires: Option<Duration>) -> S
         .given_read_key("screen", &STREAMS, READ_KEY, "")
         .sink("pool", "pool", "*", "")
         .sink("copy", "http-forward", "*", &copy);
+    let verify = format!("verify = {{ scheme = \"github\", secret = \"{SECRET}\" }}");
+    let setup = setup.connector(SIGNED, "kind = \"webhook\"\nitem_key = \"id\"");
+    let signing = |setup: Setup, stream: &&str| setup.signing_key(SIGNED, stream, stream, &verify);
+    let setup = STREAMS.iter().fold(setup, signing);
     let Some(expires) = expires else {
         return setup;
     };

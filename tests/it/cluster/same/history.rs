@@ -3,6 +3,8 @@
 //! **Invariant**: an operation says by its number what it is about, so that a history without some of its operations is one,
 //! too.
 
+use std::collections::HashMap;
+
 use serde_json::{Value, json};
 
 use crate::app::Random;
@@ -14,6 +16,10 @@ pub(super) const STREAMS: [&str; 3] = ["plain", "versioned", "merged"];
 pub(super) const KEYS: [&str; 5] = ["0", "1", "2", "refused", "away"];
 const VERSIONS: u64 = 6;
 const FIELDS: u64 = 3;
+/// IDs and bodies of signed deliveries: few, so that one often has the ID of a delivery and the body of another one.
+const DELIVERIES: usize = 3;
+/// How many streams get signed deliveries.
+const SIGNED_STREAMS: usize = 2;
 
 /// One operation, and the node of the cluster that it goes to.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -34,6 +40,12 @@ pub(super) enum Act {
     Remove {
         stream: usize,
         key: usize,
+    },
+    /// What a provider signs, which has two claims: the ID of the delivery and the body.
+    Deliver {
+        stream: usize,
+        id: usize,
+        body: usize,
     },
     /// What another operation sent, with its idempotency key, and with the same body or another one.
     Repeat {
@@ -105,14 +117,36 @@ impl Act {
     }
 }
 
+/// The body of a signed delivery: the same text for the same number.
+pub(super) fn delivered(stream: usize, body: usize, prefix: &str) -> String {
+    let mut item = json!({ "id": format!("{prefix}{}", KEYS[(body + 1) % KEYS.len()]) });
+    item[format!("f{}", body as u64 % FIELDS)] = (10_000 + body).into();
+    // The first stream has no versions.
+    if stream > 0 {
+        item["rev"] = body.into();
+    }
+    item.to_string()
+}
+
 /// Any history.
 pub(super) fn history(random: &mut Random, nodes: usize) -> Vec<Op> {
     let op = |number| Op {
         number,
         node: below(random, nodes),
-        act: act(random, number),
+        act: match random.once_in(4) {
+            true => delivery(random),
+            false => act(random, number),
+        },
     };
     (0..OPERATIONS).map(op).collect()
+}
+
+fn delivery(random: &mut Random) -> Act {
+    Act::Deliver {
+        stream: below(random, SIGNED_STREAMS),
+        id: below(random, DELIVERIES),
+        body: below(random, DELIVERIES),
+    }
 }
 
 /// Keys of each stream whose items expire, by their places in [`KEYS`]: where two streams have a key, one of the items waits
@@ -307,6 +341,7 @@ fn a_history_is_the_same_for_the_same_seed_and_has_everything() {
     for is_it in [
         (|act| matches!(act, Act::Send { items, .. } if items.len() > 1)) as fn(&Act) -> bool,
         |act| matches!(act, Act::Remove { .. }),
+        |act| matches!(act, Act::Deliver { .. }),
         |act| matches!(act, Act::Repeat { is_other: true, .. }),
         |act| {
             matches!(
@@ -326,6 +361,28 @@ fn a_history_is_the_same_for_the_same_seed_and_has_everything() {
     ] {
         assert!(has(is_it) > 3);
     }
+    let meets = histories(7).iter().filter(|ops| meets_two(ops)).count();
+    assert!(meets > 3, "{meets}");
+}
+
+/// Whether a delivery has the ID of one before it and the body of another one, both of which were new.
+fn meets_two(ops: &[Op]) -> bool {
+    let (mut ids, mut bodies) = (HashMap::new(), HashMap::new());
+    let mut meets = false;
+    for op in ops {
+        let Act::Deliver { stream, id, body } = op.act else {
+            continue;
+        };
+        match (ids.get(&(stream, id)), bodies.get(&(stream, body))) {
+            (Some(one), Some(other)) => meets |= one != other,
+            (None, None) => {
+                ids.insert((stream, id), op.number);
+                bodies.insert((stream, body), op.number);
+            }
+            _ => {}
+        }
+    }
+    meets
 }
 
 #[test]
@@ -345,7 +402,7 @@ fn a_history_of_items_that_expire_has_each_key_in_one_stream() {
                 keys.map(|key| (stream, key)).collect()
             }
             Act::Remove { stream, key } => vec![(stream, key)],
-            Act::NewKey { .. } => panic!("the keys of streams stay"),
+            Act::NewKey { .. } | Act::Deliver { .. } => panic!("the keys of streams stay"),
             _ => Vec::new(),
         };
         let is_its_own = |(stream, key): &(usize, usize)| EXPIRING[*stream].contains(key);

@@ -3,6 +3,8 @@
 //! **Invariant**: what an operator does begins when the sinks are done with what was sent before, and is over when it
 //! returns.
 
+mod requests;
+
 use std::collections::{BTreeMap, HashSet};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
@@ -10,14 +12,17 @@ use std::sync::{Arc, Mutex};
 use serde_json::{Value, json};
 
 use super::super::items_of;
-use super::history::{Act, KEYS, Op, STREAMS};
+use super::history::{Act, Op, STREAMS};
 use super::outcome::{Outcome, class, without_ids};
 use super::taken::{Taken, receive};
-use crate::process::{Answer, BY_ID, JSON, Process};
+use crate::process::{BY_ID, JSON, Process};
 use crate::receiver::Receiver;
 use crate::wait::eventually;
+pub(super) use requests::SECRET;
 
 const KEYS_PATH: &str = "/api/admin/connectors/tests/keys";
+/// The connector that verifies signatures.
+pub(super) const SIGNED: &str = "signed";
 const LETTERS: &str = "/api/admin/sinks/copy/dead-letters";
 /// Numbers of requests that are sent beside those of the history.
 const BESIDE: usize = 1_000;
@@ -118,7 +123,9 @@ impl Side {
     pub(super) fn act(&mut self, op: &Op, ops: &[Op]) {
         let node = op.node % self.nodes.len();
         let said = match &op.act {
-            Act::Send { .. } | Act::Remove { .. } => self.request(node, op.number, op, false),
+            Act::Send { .. } | Act::Remove { .. } | Act::Deliver { .. } => {
+                self.request(node, op.number, op, false)
+            }
             Act::Repeat { of, is_other } => match ops.iter().find(|op| op.number == *of) {
                 Some(first) => self.request(node, op.number, first, *is_other),
                 None => return,
@@ -141,66 +148,6 @@ impl Side {
         accepted
             .map(|(number, (id, _))| (id.clone(), *number))
             .collect()
-    }
-
-    /// Sends what `of` asks for, under the idempotency key of that.
-    fn request(&mut self, node: usize, number: usize, of: &Op, is_other: bool) -> Value {
-        let once = format!("Idempotency-Key: {}{}\r\n", self.prefix, of.number);
-        let (stream, method, path, body) = match &of.act {
-            Act::Send { stream, .. } => {
-                let body = of.act.body(of.number, &self.prefix, is_other);
-                let path = "/api/ingest".to_owned();
-                (*stream, "POST", path, body.expect("a body"))
-            }
-            Act::Remove { stream, key } => {
-                let key = format!("{}{}", self.prefix, KEYS[*key]);
-                let path = format!("/api/streams/{}/items/{key}", STREAMS[*stream]);
-                (*stream, "DELETE", path, String::new())
-            }
-            _ => return Value::Null,
-        };
-        // Of an item that comes and goes in one batch, the pool may not know later that it was removed: whether an older
-        // dead letter is sent again would depend on the batches.
-        if of.act.removes() {
-            self.wait_for_sinks();
-        }
-        let headers = match method {
-            "POST" => format!("{JSON}{BY_ID}{once}"),
-            _ => once,
-        };
-        let secret = self.keys[stream].1.clone();
-        let answer = self.asked(node, method, &path, &secret, &headers, &body);
-        if answer.status == 202 {
-            let id = answer.request_id();
-            let is_known = self.accepted.values().any(|(known, _)| *known == id);
-            let first = self.accepted.get(&of.number);
-            if let Some((first, _)) = first.filter(|(_, with)| *with == secret) {
-                assert_eq!(*first, id, "{number}: a repeat is no request, on any node");
-            }
-            if !is_known {
-                self.accepted.insert(number, (id, secret));
-            }
-        }
-        let mut said: Value = serde_json::from_str(&answer.body).unwrap_or_default();
-        said["status"] = answer.status.into();
-        said["replayed"] = answer.header("idempotent-replayed").into();
-        said
-    }
-
-    /// Calls the service until it is no 503.
-    fn asked(
-        &self,
-        node: usize,
-        method: &str,
-        path: &str,
-        secret: &str,
-        headers: &str,
-        body: &str,
-    ) -> Answer {
-        eventually("a node answers", || {
-            let answer = self.nodes[node].ask(method, path, secret, headers, body);
-            (answer.status != 503).then_some(answer)
-        })
     }
 
     /// Calls the admin API until it is neither 503 nor that the data pool is behind.
@@ -370,8 +317,15 @@ impl Side {
     /// How many entries of this history the log has of each outcome.
     fn log(&self, node: &Process) -> Value {
         let mut counts: BTreeMap<String, u64> = BTreeMap::new();
+        for connector in ["tests", SIGNED] {
+            self.add_log(node, connector, &mut counts);
+        }
+        json!(counts)
+    }
+
+    fn add_log(&self, node: &Process, connector: &str, counts: &mut BTreeMap<String, u64>) {
         let first = format!(
-            "/api/admin/connectors/tests/requests?limit=500&text={}",
+            "/api/admin/connectors/{connector}/requests?limit=500&text={}",
             self.prefix
         );
         let mut path = first.clone();
@@ -380,12 +334,17 @@ impl Side {
             assert_eq!(answer.status, 200, "{}", answer.body);
             let page = answer.json();
             for entry in page["data"].as_array().expect("a list") {
-                let of = format!("{} {}", entry["status"], entry["http_status"]);
+                let of = format!(
+                    "{connector}: {} {}, differs: {}",
+                    entry["status"],
+                    entry["http_status"],
+                    !entry["error"].is_null()
+                );
                 *counts.entry(of).or_default() += 1;
             }
             match page["next"].as_str() {
                 Some(next) => path = format!("{first}&cursor={next}"),
-                None => return json!(counts),
+                None => return,
             }
         }
     }
