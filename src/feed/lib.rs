@@ -3,8 +3,8 @@
 //! The query determines the table. `table` has the columns, the rows and the writers of the formats.
 //!
 //! **Invariant**: while nothing has changed, the same URL returns the same bytes and the same entity tag. There is no
-//! `Last-Modified`, because two changes within a second would have the same time. In a cluster, the tag of a key without
-//! limits also has a position: no node answers it with an older state.
+//! `Last-Modified`, because two changes within a second would have the same time. In a cluster, the tag also has a position: no
+//! node answers it with an older state.
 #![deny(unsafe_code)]
 
 pub mod export;
@@ -173,8 +173,7 @@ impl GetFeed {
     /// whether it did.
     fn is_known(&self, reader: &Reader, body: &Body, req: &Request, res: &mut Response) -> bool {
         let pool = &self.readers.pool;
-        // Where the limits of a key hide items, a position would reveal that they change.
-        if !pool.is_logged() || reader.limits().is_some() {
+        if !pool.is_logged() {
             return tag::is_known(&body.tag, req, res);
         }
         let digest = body.tag.trim_matches('"');

@@ -11,24 +11,36 @@ const FEED: &str = "/feed/orders.csv?fields=id";
 const LIST: &str = "/api/streams/orders/items";
 const ITEM: &str = "/api/streams/orders/items/one";
 
-/// The read key of the program, which may poll as often as it likes.
+/// The read key of a program, which may poll as often as it likes.
 const KEY: &str = "rk_live_of_a_program_that_polls_nodes";
+/// One that sees a part of the stream: items leave it while others stay.
+const PART: &str = "rk_live_of_a_program_that_polls_a_part";
 
-/// A node with this key.
+/// A node with these keys.
 fn polled(url: &str, name: &str) -> Setup {
-    node_at(url, name).given_read_key("polls", &["orders"], KEY, "requests_per_second = 100000")
+    const OFTEN: &str = "requests_per_second = 100000\n";
+    let part = format!("{OFTEN}where = \"n<10\"\nfields = \"id,n\"");
+    node_at(url, name)
+        .given_read_key("polls", &["orders"], KEY, OFTEN)
+        .given_read_key("part", &["orders"], PART, &part)
+}
+
+/// What the programs ask for: read key and path.
+fn polls() -> impl Iterator<Item = (&'static str, &'static str)> {
+    let paths = |key| [LIST, ITEM, FEED].map(|path| (key, path));
+    [KEY, PART].into_iter().flat_map(paths)
 }
 
 /// What a node answers to a program that has this state.
-fn poll(node: &Process, path: &str, tag: &str) -> Answer {
+fn poll(node: &Process, (key, path): (&str, &str), tag: &str) -> Answer {
     let known = format!("If-None-Match: {tag}\r\n");
-    node.ask("GET", path, KEY, &known, "")
+    node.ask("GET", path, key, &known, "")
 }
 
 /// The tag of what a node shows.
-fn tag_of(node: &Process, path: &str) -> String {
+fn tag_of(node: &Process, (key, path): (&str, &str)) -> String {
     eventually("the path is answered", || {
-        let answer = node.ask("GET", path, KEY, "", "");
+        let answer = node.ask("GET", path, key, "", "");
         let tag = answer.header("etag").map(str::to_owned);
         tag.filter(|_| answer.status == 200)
     })
@@ -62,58 +74,70 @@ fn a_node_that_is_behind_answers_no_older_state_than_a_program_has() {
     let behind = polled(&line.url(), "b").set("cluster.sinks", false);
     let behind = behind.spawn();
     put(&ahead, "one", 1);
+    put(&ahead, "three", 3);
     for node in [&ahead, &behind] {
         shows_version(node, "one", 1);
+        shows_version(node, "three", 3);
     }
-    let before = [LIST, ITEM, FEED].map(|path| {
-        let tag = tag_of(&ahead, path);
-        assert_eq!(poll(&behind, path, &tag).status, 304, "{path}: {tag}");
-        (path, tag)
-    });
+    let before: Vec<_> = polls()
+        .map(|of| {
+            let tag = tag_of(&ahead, of);
+            assert_eq!(poll(&behind, of, &tag).status, 304, "{of:?}: {tag}");
+            (of, tag)
+        })
+        .collect();
     line.stall();
     put(&ahead, "one", 2);
+    // It leaves the part.
+    put(&ahead, "three", 30);
     put(&ahead, "two", 2);
     shows_version(&ahead, "two", 2);
-    for (path, before) in &before {
+    for (of, before) in &before {
+        let of = *of;
         let after = eventually("the state is another one", || {
-            let after = tag_of(&ahead, path);
+            let after = tag_of(&ahead, of);
             (after != *before).then_some(after)
         });
         let begun = Instant::now();
-        let refused = poll(&behind, path, &after);
-        assert_eq!(refused.status, 503, "{path}: {}", refused.body);
-        assert_eq!(refused.header("retry-after"), Some("1"), "{path}");
-        assert!(begun.elapsed() >= Duration::from_secs(1), "{path}");
+        let refused = poll(&behind, of, &after);
+        assert_eq!(refused.status, 503, "{of:?}: {}", refused.body);
+        assert_eq!(refused.header("retry-after"), Some("1"), "{of:?}");
+        assert!(begun.elapsed() >= Duration::from_secs(1), "{of:?}");
         let either = format!("{before}, W/{after}");
-        assert_eq!(poll(&behind, path, &either).status, 503, "{path}");
+        assert_eq!(poll(&behind, of, &either).status, 503, "{of:?}");
         // Those who know of nothing newer are answered.
-        assert_eq!(poll(&behind, path, before).status, 304, "{path}");
+        assert_eq!(poll(&behind, of, before).status, 304, "{of:?}");
         for older in ["\"x\"", "\"1:1\"", "\"x-1:99999999\""] {
-            let answer = poll(&behind, path, older);
-            assert_eq!(answer.status, 200, "{path}: {older}: {}", answer.body);
+            let answer = poll(&behind, of, older);
+            assert_eq!(answer.status, 200, "{of:?}: {older}: {}", answer.body);
         }
     }
-    let newest = [LIST, ITEM, FEED].map(|path| (path, tag_of(&ahead, path)));
+    let newest: Vec<_> = polls().map(|of| (of, tag_of(&ahead, of))).collect();
     line.go_on();
-    for (path, tag) in newest {
+    for (of, tag) in newest {
         eventually("the copy is there", || {
-            let answer = poll(&behind, path, &tag);
-            assert_ne!(answer.status, 200, "{path}: {}", answer.body);
+            let answer = poll(&behind, of, &tag);
+            assert_ne!(answer.status, 200, "{of:?}: {}", answer.body);
             (answer.status == 304).then_some(())
         });
     }
-    // What does not alter the bytes of a feed does not have it sent again.
-    let before = tag_of(&ahead, FEED);
-    put(&ahead, "two", 3);
-    shows_version(&ahead, "two", 3);
-    let after = eventually("the position is another one", || {
-        let answer = poll(&ahead, FEED, &before);
-        assert_eq!(answer.status, 304, "{}", answer.body);
-        let after = answer.header("etag").expect("a tag").to_owned();
-        (after != before).then_some(after)
-    });
-    let bytes = |tag: &str| tag.split('-').next().map(str::to_owned);
-    assert_eq!(bytes(&before), bytes(&after));
+    let shown = behind.ask("GET", FEED, PART, "", "");
+    assert!(!shown.body.contains("three"), "{}", shown.body);
+    // What does not alter the bytes of a feed does not have it sent again: another field, or an item that a key does not see.
+    for (key, id) in [(KEY, "two"), (PART, "three")] {
+        let of = (key, FEED);
+        let before = tag_of(&ahead, of);
+        put(&ahead, id, 31);
+        shows_version(&ahead, id, 31);
+        let after = eventually("the position is another one", || {
+            let answer = poll(&ahead, of, &before);
+            assert_eq!(answer.status, 304, "{}", answer.body);
+            let after = answer.header("etag").expect("a tag").to_owned();
+            (after != before).then_some(after)
+        });
+        let bytes = |tag: &str| tag.split('-').next().map(str::to_owned);
+        assert_eq!(bytes(&before), bytes(&after));
+    }
     for node in [ahead, behind] {
         node.stop();
     }
