@@ -2,6 +2,8 @@
 //!
 //! **Invariant**: nothing that got a 202 is lost or shown twice, and what fails comes back by itself.
 
+mod outage;
+
 use std::fs;
 use std::io::Read as _;
 
