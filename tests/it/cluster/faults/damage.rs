@@ -1,0 +1,89 @@
+//! A page of a copy that is damaged while its node runs.
+//!
+//! **Invariant**: a node that meets a damaged page ends, takes new copies at its next start, and shows what the others do.
+
+use std::os::unix::fs::FileExt as _;
+use std::path::Path;
+
+use rusqlite::Connection;
+
+use super::*;
+use crate::wait::PROCESS_DEADLINE;
+
+/// Zeros a page of the file that every reader and writer of the items needs: the first of their table.
+fn zero_a_page(pool: &Path) {
+    let (root, bytes) = {
+        let pool = Connection::open(pool).expect("a database");
+        pool.busy_timeout(PROCESS_DEADLINE)
+            .expect("a setting of SQLite");
+        // A page in the write-ahead log would be read in its place.
+        let copied = pool.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |row| {
+            row.get::<_, i64>(0)
+        });
+        assert_eq!(copied, Ok(0), "nobody is in the way");
+        let root = "SELECT rootpage FROM sqlite_master WHERE name = 'items'";
+        let root = pool.query_row(root, [], |row| row.get::<_, i64>(0));
+        let bytes = pool.query_row("PRAGMA page_size", [], |row| row.get::<_, i64>(0));
+        (root.expect("a table"), bytes.expect("a size"))
+    };
+    let [root, bytes] = [root, bytes].map(|number| usize::try_from(number).expect("not negative"));
+    let file = fs::OpenOptions::new().write(true).open(pool);
+    let written =
+        (file.expect("it opens")).write_all_at(&vec![0; bytes], ((root - 1) * bytes) as u64);
+    written.expect("it writes");
+}
+
+/// Waits until a node has met the damage of its copy, which it does at the latest when it applies a change.
+fn meets(node: &mut Process, other: &Process, sent: &mut usize) {
+    eventually("the node meets the damage, and ends", || {
+        zero_a_page(&node.setup.data_dir().join("pool.db"));
+        accepted(other, &format!("met-{sent}"));
+        *sent += 1;
+        let begun = Instant::now();
+        while begun.elapsed() < Duration::from_secs(1) {
+            if !node.lives() {
+                return Some(());
+            }
+            pause(Duration::from_millis(20));
+        }
+        None
+    });
+}
+
+#[test]
+fn a_page_that_is_damaged_while_a_node_runs_ends_it_and_it_takes_a_new_copy() {
+    let Some(server) = Postgres::start("a_page_that_is_damaged_while_a_node_runs") else {
+        return;
+    };
+    let [mut runs, mut waits] = owner_first(["a", "b"].map(|name| node(&server, name).spawn()));
+    let mut sent = 0;
+    while sent < 50 {
+        accepted(&waits, &format!("{sent}"));
+        sent += 1;
+    }
+    for node in [&runs, &waits] {
+        shows(node, sent);
+        // What is looked through later finds the damage, too.
+        node.looked_through();
+    }
+    // One that follows applies changes to the page; one that runs the sinks writes it.
+    for round in ["the one that follows", "the one that runs the sinks"] {
+        if round != "the one that follows" {
+            std::mem::swap(&mut runs, &mut waits);
+        }
+        meets(&mut waits, &runs, &mut sent);
+        let setup = waits.setup.clone();
+        let ended = waits.ended();
+        assert_eq!(ended.status.code(), Some(70), "{round}: {}", ended.log);
+        assert!(ended.log.contains("is damaged"), "{round}: {}", ended.log);
+        accepted(&runs, &format!("without-{sent}"));
+        sent += 1;
+        waits = setup.spawn();
+        let shown = shows(&runs, sent);
+        assert_eq!(shows(&waits, sent), shown, "{round}");
+        ready_becomes(&waits, None);
+    }
+    for node in [runs, waits] {
+        node.stop();
+    }
+}
