@@ -8,6 +8,7 @@ mod acts;
 mod asks;
 mod bench;
 mod books;
+mod bounds;
 mod clocks;
 mod failover;
 mod faults;
