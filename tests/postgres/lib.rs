@@ -187,6 +187,8 @@ impl Postgres {
             .args(["-k", "", "-F", "-N", "500"])
             // What promotes a standby is a statement, which replaying may end otherwise.
             .args(["-c", "max_standby_streaming_delay=-1"])
+            // Somebody else may prepare transactions.
+            .args(["-c", "max_prepared_transactions=8"])
             .args(["-p", &self.port.to_string()])
             .stdout(Stdio::null())
             .stderr(log)

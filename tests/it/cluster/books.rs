@@ -8,11 +8,14 @@
 
 use std::collections::BTreeSet;
 use std::fs;
+use std::sync::atomic::{AtomicBool, Ordering};
 
+use super::faults::damage::{cut_the_log, zero_a_page};
 use super::load::{Load, Nodes, Sent, agreed, calling, mark, receiver};
 use super::*;
 use crate::app::Random;
-use crate::faults::{number, random};
+use crate::faults::{number, pause, random};
+use crate::process::SetOnDrop;
 use crate::setup::key_of;
 
 /// What happens.
@@ -20,13 +23,14 @@ use crate::setup::key_of;
 enum Fault {
     /// `kill -9` to any node.
     Killed,
-    /// The same, and its copy of the data pool is gone.
+    /// The same, and something is done to its copy of the data pool: each of [`HARMS`].
     CopyGone,
     /// The node that runs the sinks, until another one does.
     Frozen,
     /// An operator gives the sinks to another node.
     Given,
-    /// A transaction of somebody else has a number, and goes on.
+    /// A transaction of somebody else has a number, and goes on; one is prepared, and stays so until the next time; others are
+    /// rolled back.
     HeldUp,
     /// PostgreSQL ends at once and comes back.
     Crashed,
@@ -44,11 +48,30 @@ const FAULTS: [Fault; 7] = [
     Fault::CopyGone,
 ];
 
+/// What is done to a copy while its node is away.
+#[derive(Debug, Clone, Copy)]
+enum Harm {
+    Deleted,
+    /// A part of its write-ahead log is lost, as by a power cut.
+    LogCut,
+    PageZeroed,
+}
+
+const HARMS: [Harm; 3] = [Harm::Deleted, Harm::LogCut, Harm::PageZeroed];
+
+/// What somebody else does and takes back; the second has the lock of a node that accepts.
+const ROLLED_BACK: [&str; 2] = [
+    "BEGIN; CREATE TABLE of_somebody_else (n int); INSERT INTO of_somebody_else VALUES (1); ROLLBACK",
+    "BEGIN; LOCK TABLE headgate.writers IN ROW EXCLUSIVE MODE; SELECT pg_current_xact_id(); SELECT pg_sleep(0.02); ROLLBACK",
+];
+
 /// Three nodes, and the servers below them.
 struct Cluster {
     nodes: Nodes,
     primary: Postgres,
     standby: Postgres,
+    /// Somebody else has a prepared transaction.
+    is_prepared: bool,
 }
 
 impl Cluster {
@@ -61,18 +84,18 @@ impl Cluster {
     fn suffer(&mut self, fault: Fault, load: &Load, random: &mut Random) {
         let at = usize::try_from(random.within(0..3)).expect("small");
         match fault {
-            Fault::Killed => self.nodes.kill(at, &load.nodes, |_| {}),
-            Fault::CopyGone => self.nodes.kill(at, &load.nodes, |setup| {
-                fs::remove_file(setup.data_dir().join("pool.db")).expect("it is there");
-            }),
+            Fault::Killed => self.nodes.kill(at, &load.nodes),
+            Fault::CopyGone => {
+                for harm in HARMS {
+                    self.harm(at, harm, load, random);
+                }
+            }
             Fault::Frozen => {
                 let frozen = self.owner();
                 let (frozen, other) = (self.nodes.at(frozen), self.nodes.at((frozen + 1) % 3));
                 let name = owner(other);
                 frozen.signal(Signal::STOP);
-                eventually("another node runs the sinks", || {
-                    (owner(other) != name).then_some(())
-                });
+                moved_from(&name, other);
                 frozen.signal(Signal::CONT);
             }
             Fault::Given => {
@@ -81,11 +104,7 @@ impl Cluster {
                 let given = self.nodes.any().call("POST", &path, "");
                 assert_eq!(given.status, 200, "{}", given.body);
             }
-            Fault::HeldUp => {
-                let open = self.primary.begin();
-                load.goes_on(50);
-                drop(open);
-            }
+            Fault::HeldUp => self.hold_up(load),
             Fault::Crashed => {
                 self.primary.crash();
                 self.nodes
@@ -93,19 +112,89 @@ impl Cluster {
                     .for_each(|node| ready_becomes(node, Some("database")));
                 self.primary.resume();
             }
-            Fault::FailedOver => {
-                self.primary.crash();
-                self.standby.promote();
-                // The new primary waits for a standby, too, which listens where the old primary did.
-                let another = self.standby.standby(Some(&self.primary));
-                self.primary = std::mem::replace(&mut self.standby, another);
-            }
+            Fault::FailedOver => self.fail_over(),
         }
         for node in self.nodes.live() {
             mark(node);
             ready_becomes(node, None);
         }
     }
+}
+
+impl Cluster {
+    /// Kills a node, and starts it again on a copy that was harmed.
+    fn harm(&mut self, at: usize, harm: Harm, load: &Load, random: &mut Random) {
+        let (setup, _) = self.nodes.end(at, &load.nodes);
+        mark(self.nodes.any());
+        let pool = setup.data_dir().join("pool.db");
+        match harm {
+            Harm::Deleted => fs::remove_file(pool).expect("it is there"),
+            Harm::LogCut => cut_the_log(&pool, random),
+            Harm::PageZeroed => zero_a_page(&pool),
+        }
+        let node = match harm {
+            Harm::Deleted | Harm::LogCut => setup.spawn(),
+            Harm::PageZeroed => started_until_undamaged(&setup),
+        };
+        self.nodes.begin(at, node, &load.nodes);
+        load.goes_on(5);
+    }
+
+    /// Somebody else works in the same database while requests are accepted.
+    fn hold_up(&mut self, load: &Load) {
+        if self.is_prepared {
+            self.primary.query("ROLLBACK PREPARED 'of somebody else'");
+        }
+        let open = self.primary.begin();
+        let prepare = "BEGIN; SELECT pg_current_xact_id(); PREPARE TRANSACTION 'of somebody else'";
+        self.primary.query(prepare);
+        self.is_prepared = true;
+        let ended = AtomicBool::new(false);
+        std::thread::scope(|scope| {
+            let ends = SetOnDrop(&ended);
+            scope.spawn(|| {
+                while !ended.load(Ordering::SeqCst) {
+                    for rolled_back in ROLLED_BACK {
+                        self.primary.query(rolled_back);
+                    }
+                    pause(Duration::from_millis(20));
+                }
+            });
+            load.goes_on(50);
+            drop(ends);
+        });
+        drop(open);
+    }
+
+    /// The primary ends, and its standby takes its place.
+    fn fail_over(&mut self) {
+        self.primary.crash();
+        self.standby.promote();
+        // The new primary waits for a standby, too, which listens where the old primary did.
+        let another = self.standby.standby(Some(&self.primary));
+        self.primary = std::mem::replace(&mut self.standby, another);
+    }
+}
+
+/// Waits until another node runs the sinks than this one.
+fn moved_from(name: &str, asked: &Process) {
+    eventually("another node runs the sinks", || {
+        (owner(asked) != name).then_some(())
+    });
+}
+
+/// Starts a node whose copy is damaged: it ends when it meets that, and has a new copy after the next start.
+fn started_until_undamaged(setup: &Setup) -> Process {
+    eventually("a node has a copy without damage", || {
+        let mut node = setup.try_spawn().ok()?;
+        while node.lives() {
+            if node.has_looked_through() {
+                return Some(node);
+            }
+            pause(Duration::from_millis(50));
+        }
+        None
+    })
 }
 
 /// The faults that the environment names, or all.
@@ -144,6 +233,7 @@ fn one_fault_after_the_other_loses_and_doubles_nothing() {
         nodes: Nodes(nodes),
         primary,
         standby,
+        is_prepared: false,
     };
     let rounds = number("HEADGATE_FAULT_ROUNDS").unwrap_or(FAULTS.len() as u64);
     let faults = chosen();

@@ -2,7 +2,7 @@
 //!
 //! **Invariant**: nothing that got a 202 is lost or shown twice, and what fails comes back by itself.
 
-mod damage;
+pub(super) mod damage;
 mod outage;
 
 use std::fs;

@@ -188,25 +188,28 @@ impl Nodes {
         self.0[at].as_ref().expect("it lives")
     }
 
-    /// Ends a node as a crash does, and takes it from the `listed` ones until it is back. `harm` is done to its folder before.
-    pub(super) fn kill(
-        &mut self,
-        at: usize,
-        listed: &RwLock<Vec<SocketAddr>>,
-        harm: impl FnOnce(&Setup),
-    ) {
+    /// Ends a node as a crash does, and takes it from the `listed` ones; its setup, and when it was killed.
+    pub(super) fn end(&mut self, at: usize, listed: &RwLock<Vec<SocketAddr>>) -> (Setup, Instant) {
         let node = self.0[at].take().expect("it lives");
         let (setup, service) = (node.setup.clone(), node.service);
-        {
-            let mut listed = listed.blocking_write();
-            listed.retain(|node| *node != service);
-            node.kill();
-        }
-        mark(self.any());
-        harm(&setup);
-        let node = setup.spawn();
+        let mut listed = listed.blocking_write();
+        listed.retain(|node| *node != service);
+        let begun = Instant::now();
+        node.kill();
+        (setup, begun)
+    }
+
+    /// A node that was ended is back.
+    pub(super) fn begin(&mut self, at: usize, node: Process, listed: &RwLock<Vec<SocketAddr>>) {
         listed.blocking_write().push(node.service);
         self.0[at] = Some(node);
+    }
+
+    /// Ends a node as a crash does, and starts it again.
+    pub(super) fn kill(&mut self, at: usize, listed: &RwLock<Vec<SocketAddr>>) {
+        let (setup, _) = self.end(at, listed);
+        mark(self.any());
+        self.begin(at, setup.spawn(), listed);
     }
 
     pub(super) fn stop(self) {

@@ -181,7 +181,7 @@ fn each_of_many_repeats_on_any_node_is_the_same_request() {
         for kill in 0..kills {
             repeats.reaches(kill + 1, kills + 1, &senders);
             let at = usize::try_from(random.within(0..3)).expect("small");
-            nodes.kill(at, &repeats.nodes, |_| {});
+            nodes.kill(at, &repeats.nodes);
             if kill < TURNS {
                 server.query("SELECT headgate.turn(g) FROM headgate.cluster");
             }

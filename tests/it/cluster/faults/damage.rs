@@ -1,4 +1,4 @@
-//! A page of a copy that is damaged while its node runs.
+//! Pages of a copy that are damaged: while its node runs, and after it was killed.
 //!
 //! **Invariant**: a node that meets a damaged page ends, takes new copies at its next start, and shows what the others do.
 
@@ -8,10 +8,11 @@ use std::path::Path;
 use rusqlite::Connection;
 
 use super::*;
+use crate::app::Random;
 use crate::wait::PROCESS_DEADLINE;
 
 /// Zeros a page of the file that every reader and writer of the items needs: the first of their table.
-fn zero_a_page(pool: &Path) {
+pub(in crate::cluster) fn zero_a_page(pool: &Path) {
     let (root, bytes) = {
         let pool = Connection::open(pool).expect("a database");
         pool.busy_timeout(PROCESS_DEADLINE)
@@ -31,6 +32,44 @@ fn zero_a_page(pool: &Path) {
     let written =
         (file.expect("it opens")).write_all_at(&vec![0; bytes], ((root - 1) * bytes) as u64);
     written.expect("it writes");
+}
+
+/// Cuts the write-ahead log where a power cut could: behind all that was copied into the database, anywhere.
+pub(in crate::cluster) fn cut_the_log(pool: &Path, random: &mut Random) {
+    let log = pool.with_extension("db-wal");
+    // Nobody has opened it since the node was killed: what was copied is said by the index of the log.
+    let (Ok(log), Ok(index)) = (
+        fs::OpenOptions::new().read(true).write(true).open(log),
+        fs::read(pool.with_extension("db-shm")),
+    ) else {
+        return;
+    };
+    let number = |at: usize| {
+        let bytes = index
+            .get(at..at + 4)
+            .and_then(|bytes| bytes.try_into().ok());
+        u64::from(bytes.map_or(0, u32::from_ne_bytes))
+    };
+    // Frames that were copied, and frames that may have been (walformat.html, 2.1 of the documentation of SQLite).
+    let frames = number(96).max(number(128));
+    let page = {
+        let mut header = [0; 4];
+        match log.read_exact_at(&mut header, 8) {
+            Ok(()) => u64::from(u32::from_be_bytes(header)),
+            Err(_) => return,
+        }
+    };
+    let (first, length) = (
+        32 + frames * (page + 24),
+        log.metadata().expect("a size").len(),
+    );
+    if first < length {
+        let cut = random.within(first..length);
+        eprintln!(
+            "the write-ahead log is cut at {cut} of {length} bytes, {frames} frames are copied"
+        );
+        log.set_len(cut).expect("it shrinks");
+    }
 }
 
 /// Waits until a node has met the damage of its copy, which it does at the latest when it applies a change.
