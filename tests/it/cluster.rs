@@ -25,6 +25,7 @@ mod same;
 mod screens;
 mod signed_in;
 mod splits;
+mod times;
 mod told;
 mod upgrade;
 

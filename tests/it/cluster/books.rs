@@ -12,6 +12,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use super::faults::damage::{cut_the_log, zero_a_page};
 use super::load::{Load, Nodes, Sent, agreed, calling, mark, receiver};
+use super::times::{Recovery, Times};
 use super::*;
 use crate::app::Random;
 use crate::faults::{number, pause, random};
@@ -72,6 +73,7 @@ struct Cluster {
     standby: Postgres,
     /// Somebody else has a prepared transaction.
     is_prepared: bool,
+    times: Times,
 }
 
 impl Cluster {
@@ -84,7 +86,7 @@ impl Cluster {
     fn suffer(&mut self, fault: Fault, load: &Load, random: &mut Random) {
         let at = usize::try_from(random.within(0..3)).expect("small");
         match fault {
-            Fault::Killed => self.nodes.kill(at, &load.nodes),
+            Fault::Killed => self.kill(at, load, random),
             Fault::CopyGone => {
                 for harm in HARMS {
                     self.harm(at, harm, load, random);
@@ -93,9 +95,10 @@ impl Cluster {
             Fault::Frozen => {
                 let frozen = self.owner();
                 let (frozen, other) = (self.nodes.at(frozen), self.nodes.at((frozen + 1) % 3));
-                let name = owner(other);
+                let (name, begun) = (owner(other), Instant::now());
                 frozen.signal(Signal::STOP);
                 moved_from(&name, other);
+                self.times.note(Recovery::OwnerFrozen, begun.elapsed());
                 frozen.signal(Signal::CONT);
             }
             Fault::Given => {
@@ -112,7 +115,7 @@ impl Cluster {
                     .for_each(|node| ready_becomes(node, Some("database")));
                 self.primary.resume();
             }
-            Fault::FailedOver => self.fail_over(),
+            Fault::FailedOver => self.fail_over(load),
         }
         for node in self.nodes.live() {
             mark(node);
@@ -122,6 +125,19 @@ impl Cluster {
 }
 
 impl Cluster {
+    /// Kills a node, every other time the one that runs the sinks, and starts it again.
+    fn kill(&mut self, at: usize, load: &Load, random: &mut Random) {
+        let owner = self.owner();
+        let at = if random.once_in(2) { owner } else { at };
+        let (setup, begun) = self.nodes.end(at, &load.nodes);
+        if at == owner {
+            moved_from(["a", "b", "c"][at], self.nodes.any());
+            self.times.note(Recovery::OwnerKilled, begun.elapsed());
+        }
+        mark(self.nodes.any());
+        self.nodes.begin(at, setup.spawn(), &load.nodes);
+    }
+
     /// Kills a node, and starts it again on a copy that was harmed.
     fn harm(&mut self, at: usize, harm: Harm, load: &Load, random: &mut Random) {
         let (setup, _) = self.nodes.end(at, &load.nodes);
@@ -167,12 +183,21 @@ impl Cluster {
     }
 
     /// The primary ends, and its standby takes its place.
-    fn fail_over(&mut self) {
+    fn fail_over(&mut self, load: &Load) {
         self.primary.crash();
         self.standby.promote();
-        // The new primary waits for a standby, too, which listens where the old primary did.
-        let another = self.standby.standby(Some(&self.primary));
+        let begun = Instant::now();
+        let (took, another) = std::thread::scope(|scope| {
+            let accepts = scope.spawn(|| {
+                load.goes_on(1);
+                begun.elapsed()
+            });
+            // The new primary waits for a standby, too, which listens where the old primary did.
+            let another = self.standby.standby(Some(&self.primary));
+            (accepts.join().expect("no panic"), another)
+        });
         self.primary = std::mem::replace(&mut self.standby, another);
+        self.times.note(Recovery::Promotion, took);
     }
 }
 
@@ -234,6 +259,7 @@ fn one_fault_after_the_other_loses_and_doubles_nothing() {
         primary,
         standby,
         is_prepared: false,
+        times: Times::default(),
     };
     let rounds = number("HEADGATE_FAULT_ROUNDS").unwrap_or(FAULTS.len() as u64);
     let faults = chosen();
@@ -259,5 +285,6 @@ fn one_fault_after_the_other_loses_and_doubles_nothing() {
         .map(|node| node.admin("/api/admin/audit/verify").to_string())
         .collect();
     assert_eq!(chains.len(), 1, "{chains:?}");
+    eprint!("{}", cluster.times);
     cluster.nodes.stop();
 }

@@ -14,6 +14,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
 use super::load::{Load, Sent, agreed, calling, mark, receiver_at};
+use super::times::{Recovery, Times};
 use super::*;
 use crate::app::Random;
 use crate::faults::{number, random};
@@ -71,6 +72,7 @@ struct Cluster {
     calls: Calls,
     /// Numbers of requests that nobody may accept.
     tried: AtomicU64,
+    times: Times,
     /// Dropped last: the others are in it.
     net: Net,
 }
@@ -114,6 +116,7 @@ impl Cluster {
             standby,
             calls,
             tried: AtomicU64::new(0),
+            times: Times::default(),
             net,
         };
         Some((cluster, receiver))
@@ -136,13 +139,19 @@ impl Cluster {
 
     fn suffer(&mut self, split: Split, load: &Load, random: &mut Random) {
         match split {
-            Split::Owner => self.without_owner(load),
+            Split::Owner => {
+                let took = self.without_owner(load);
+                self.times.note(Recovery::OwnerCutOff, took);
+            }
             Split::Node => {
                 let more = usize::try_from(random.within(1..3)).expect("small");
                 let at = (self.owner_by(0) + more) % 3;
                 self.without(at, Cut::Down, load);
             }
-            Split::Standby => self.without_standby(load),
+            Split::Standby => {
+                let took = self.without_standby(load);
+                self.times.note(Recovery::Promotion, took);
+            }
         }
         for node in &self.nodes {
             mark(node);
@@ -150,15 +159,18 @@ impl Cluster {
         }
     }
 
-    fn without_owner(&self, load: &Load) {
+    /// How long it took until another node ran the sinks.
+    fn without_owner(&self, load: &Load) -> Duration {
         let at = self.owner_by(0);
         let asked = (at + 1) % 3;
         let (host, node) = (&self.hosts[at], &self.nodes[at]);
         self.net.cut(host, Cut::Silent);
+        let begun = Instant::now();
         let next = eventually("another node runs the sinks", || {
             let next = self.owner_by(asked);
             (next != at).then_some(next)
         });
+        let took = begun.elapsed();
         eventually("it does no longer", || {
             (node.metric("headgate_runs_sinks") == Some(0.0)).then_some(())
         });
@@ -170,6 +182,7 @@ impl Cluster {
         let calls = self.calls.of(host);
         self.without(at, Cut::Silent, load);
         assert_eq!(self.calls.of(host), calls, "calls of node {}", NAMES[at]);
+        took
     }
 
     /// A node is cut off while the others go on, and comes back.
@@ -185,15 +198,19 @@ impl Cluster {
         self.net.mend(host);
     }
 
-    fn without_standby(&mut self, load: &Load) {
+    /// How long the first 202 took after the promotion.
+    fn without_standby(&mut self, load: &Load) -> Duration {
         let hosts = [&self.primary.host, &self.standby.host];
         self.net.part(hosts);
         self.nodes
             .iter()
             .for_each(|node| self.is_not_accepted(node));
         self.standby.postgres.promote();
+        let begun = Instant::now();
         // Now there are two that say that they are the primary. Whoever manages failovers takes the old one off the network.
         self.net.cut(&self.primary.host, Cut::Silent);
+        mark(&self.nodes[0]);
+        let took = begun.elapsed();
         self.nodes.iter().for_each(mark);
         load.goes_on(50);
         let listeners = "SELECT count(DISTINCT application_name) FROM pg_stat_activity WHERE query LIKE 'LISTEN %'";
@@ -210,6 +227,7 @@ impl Cluster {
             host,
         };
         self.primary = std::mem::replace(&mut self.standby, next);
+        took
     }
 }
 
@@ -251,5 +269,6 @@ fn whoever_is_cut_off_acknowledges_and_writes_nothing() {
         .map(|node| node.admin("/api/admin/audit/verify").to_string())
         .collect();
     assert_eq!(chains.len(), 1, "{chains:?}");
+    eprint!("{}", cluster.times);
     cluster.nodes.into_iter().for_each(Process::stop);
 }
