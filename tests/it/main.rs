@@ -21,6 +21,7 @@ mod clients; // client libraries: their shared cases, and the real daemon, which
 mod cluster;
 mod command_line; // the binary's verbs, against a running daemon
 mod deploy; // the files to deploy from: nginx in front, the unit
+mod embedded; // what a daemon without a cluster consists of
 mod encrypted; // TLS, and certificates of clients
 mod faults; // kills, failing calls, power cuts, full disks, damaged files, clocks, signals
 mod feeds; // streams as tables for programs that only poll: formats, who may, what is kept, what consumers need
