@@ -171,7 +171,7 @@ impl Subscription {
             if self.ended {
                 return None;
             }
-            if self.live.is_stopping() || !self.reader.is_valid_at(Unix::now()) {
+            if self.live.is_stopping() || !self.is_allowed() {
                 if self.reader.is_superseded() && !std::mem::replace(&mut self.is_reset, true) {
                     // Unsent messages belong to the old limits.
                     self.outbox.clear();
@@ -210,6 +210,12 @@ impl Subscription {
                 }
             }
         }
+    }
+
+    /// Whether the key still lets the client follow. Most keys have no end, so the clock is not read for each message.
+    fn is_allowed(&self) -> bool {
+        let now = self.reader.expires_at.map_or(Unix::MIN, |_| Unix::now());
+        self.reader.is_valid_at(now)
     }
 
     fn fetch(&mut self) -> Option<Frame> {
