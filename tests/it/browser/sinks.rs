@@ -30,7 +30,7 @@ fn a_sink_is_chosen_tried_saved_paused_and_deleted_by_its_pages() {
     fill(&window, "name", "team");
     window.click("input[name='streams'][value='orders']");
     fill(&window, "config.url", &receiver.url("/in"));
-    fill(&window, "networks", "127.0.0.0/8");
+    fill(&window, "http.networks", "127.0.0.0/8");
     // The host is no grant yet; it is offered, and one click gives it.
     window.click("button[value='try']");
     let offer = format!("input[name='grant'][value='{}']", receiver.url(""));
@@ -52,7 +52,7 @@ fn a_sink_is_chosen_tried_saved_paused_and_deleted_by_its_pages() {
     window.click("a[href='/sinks/team/change']");
     is_at(&window, "Change team");
     window.shows(
-        "return document.getElementById('networks').value",
+        "return document.getElementById('http.networks').value",
         &json!("127.0.0.0/8"),
     );
     fill(&window, "where", "number>=3");
