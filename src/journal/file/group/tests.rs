@@ -3,6 +3,8 @@
 use base::clock::Unix;
 
 use super::*;
+use crate::Durability;
+use crate::file::schema;
 
 #[test]
 fn an_entry_has_its_own_texts_whatever_the_one_before_had() -> Result<(), rusqlite::Error> {
@@ -38,5 +40,56 @@ fn an_entry_has_its_own_texts_whatever_the_one_before_had() -> Result<(), rusqli
         let read = read.each_ref().map(Option::as_deref);
         assert_eq!(read, [Some(name), first, first, second, second], "{seq}");
     }
+    Ok(())
+}
+
+#[test]
+fn payloads_of_one_transaction_share_a_row() -> Result<(), Box<dyn std::error::Error>> {
+    let folder = tempfile::tempdir()?;
+    let path = folder.path().join("journal.db");
+    let connection = schema::open_writer(&path, Durability::Os)?;
+    let (recent, metrics) = (Recent::starting_after(Seq::MIN), Arc::default());
+    let shared = Arc::new(Shared::new(recent, Seq::MIN, metrics));
+    let mut claims = Claims::open(&connection)?;
+    let mut spans = Segments::open(&connection)?;
+    let mut bodies = Bodies::new(Arc::clone(&shared));
+    let mut payloads = Joined::default();
+    let mut last_seq = Seq::MIN;
+    let mut write = |requests: usize| -> Result<(), rusqlite::Error> {
+        let mut group = Group::new(
+            &connection,
+            &mut claims,
+            &mut bodies,
+            last_seq,
+            &mut spans,
+            &mut payloads,
+            &shared,
+        );
+        let job = || {
+            let mut items = item::ItemsWriter::new(1 << 20, 0);
+            items.push("key", "{}").expect("it fits");
+            let (connector, stream) = ("c".into(), "s".into());
+            let (id, at) = (Uuid::now_v7(), Unix::from_ms(0));
+            let submission = Submission {
+                log: LogEntry::of(id, at, connector, stream, Outcome::Accepted),
+                arrived: Lived::MIN,
+                items: items.into_items(),
+                claim: None,
+                second: None,
+                recheck: None,
+            };
+            Job::Submit(Box::new(submission), tokio::sync::oneshot::channel().0)
+        };
+        let mut jobs: Vec<Job> = std::iter::repeat_with(job).take(requests).collect();
+        group.write(&mut jobs, &mut Answers::default())?;
+        last_seq = group.last_seq();
+        Ok(())
+    };
+    for requests in [1, 3, 2, 1] {
+        write(requests)?;
+    }
+    let sql = "SELECT group_concat(seq || iif(crc32 > 4294967295, ' of some', ' alone'), ', ') FROM payloads";
+    let rows: String = connection.query_row(sql, [], |row| row.get(0))?;
+    assert_eq!(rows, "1 alone, 4 of some, 6 of some, 7 alone");
     Ok(())
 }
