@@ -10,7 +10,7 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use super::faults::damage::{cut_the_log, zero_a_page};
+use super::faults::damage::{TAKES_NEW_COPY, cut_the_log, zero_a_page};
 use super::load::{Load, Nodes, Sent, agreed, calling, mark, receiver};
 use super::times::{Recovery, Times};
 use super::*;
@@ -148,10 +148,11 @@ impl Cluster {
             Harm::LogCut => cut_the_log(&pool, random),
             Harm::PageZeroed => zero_a_page(&pool),
         }
-        let node = match harm {
-            Harm::Deleted | Harm::LogCut => setup.spawn(),
-            Harm::PageZeroed => started_until_undamaged(&setup),
-        };
+        let node = setup.spawn();
+        if matches!(harm, Harm::PageZeroed) {
+            node.says(TAKES_NEW_COPY);
+            node.looked_through();
+        }
         self.nodes.begin(at, node, &load.nodes);
         load.goes_on(5);
     }
@@ -206,20 +207,6 @@ fn moved_from(name: &str, asked: &Process) {
     eventually("another node runs the sinks", || {
         (owner(asked) != name).then_some(())
     });
-}
-
-/// Starts a node whose copy is damaged: it ends when it meets that, and has a new copy after the next start.
-fn started_until_undamaged(setup: &Setup) -> Process {
-    eventually("a node has a copy without damage", || {
-        let mut node = setup.try_spawn().ok()?;
-        while node.lives() {
-            if node.has_looked_through() {
-                return Some(node);
-            }
-            pause(Duration::from_millis(50));
-        }
-        None
-    })
 }
 
 /// The faults that the environment names, or all.

@@ -106,17 +106,11 @@ impl Process {
 
     /// Waits until the files were looked through: damage is repaired then, whoever met it.
     pub(crate) fn looked_through(&self) {
-        eventually("the files are looked through", || {
-            self.has_looked_through().then_some(())
-        });
-    }
-
-    /// Whether the files were looked through, and nothing was damaged.
-    pub(crate) fn has_looked_through(&self) -> bool {
         const SERIES: &str = "headgate_files_checked_timestamp_seconds";
-        let at = self.try_get("/metrics");
-        let at = at.and_then(|answer| value_of(&answer.body, SERIES));
-        at.is_some_and(|at| at != 0.0)
+        eventually("the files are looked through", || {
+            let at = value_of(&self.try_get("/metrics")?.body, SERIES)?;
+            (at != 0.0).then_some(())
+        });
     }
 
     /// Calls the admin API.
