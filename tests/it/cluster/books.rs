@@ -10,7 +10,7 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use super::faults::damage::{TAKES_NEW_COPY, cut_the_log, zero_a_page};
+use super::faults::damage::{cut_the_log, zero_a_page};
 use super::load::{Load, Nodes, Sent, agreed, calling, mark, receiver};
 use super::times::{Recovery, Times};
 use super::*;
@@ -150,7 +150,7 @@ impl Cluster {
         }
         let node = setup.spawn();
         if matches!(harm, Harm::PageZeroed) {
-            node.says(TAKES_NEW_COPY);
+            // It takes a new copy before it listens, or starts again when it meets the page.
             node.looked_through();
         }
         self.nodes.begin(at, node, &load.nodes);

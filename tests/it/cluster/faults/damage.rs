@@ -12,7 +12,7 @@ use crate::app::Random;
 use crate::wait::PROCESS_DEADLINE;
 
 /// What a node says that has met damage and starts again.
-pub(in crate::cluster) const TAKES_NEW_COPY: &str = "this node takes a new one";
+const TAKES_NEW_COPY: &str = "this node takes a new one";
 
 /// Zeros a page of the file that every reader and writer of the items needs: the first of their table.
 pub(in crate::cluster) fn zero_a_page(pool: &Path) {
