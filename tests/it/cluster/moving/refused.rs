@@ -31,8 +31,10 @@ fn what_cannot_be_moved_is_refused_with_what_to_do() {
     let known = journal::FORMAT as u32;
     format(known - 1);
     from(&data_dir, 1, "start this version once on it");
-    format(known + 1);
-    from(&data_dir, 1, "start this version once on it");
+    // One bit more than it should have may be damage.
+    let newer = (known + 1..).find(|newer| (newer ^ known).count_ones() > 1);
+    format(newer.expect("a number"));
+    from(&data_dir, 2, "use the version that wrote it");
     format(known);
     server.crash();
     from(
