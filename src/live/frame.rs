@@ -15,6 +15,8 @@ use base::order::ChangeSeq;
 use pool::Position;
 use pool::changes::Change;
 
+/// In place of the size of a chunk and its line end, while the size is not known.
+const ROOM: &str = "                  ";
 /// The first byte of a frame of a WebSocket: the last one of its message, which is text.
 const FINAL_TEXT: u8 = 0x81;
 /// In place of its length: that follows, in 16 or in 64 bits.
@@ -90,29 +92,34 @@ impl Frame {
     }
 
     fn new(kind: &str, id: Option<Position>, size: usize, rest: impl FnOnce(&mut String)) -> Self {
-        let mut event = String::with_capacity(size + 160);
-        let _ = writeln!(event, "event: {kind}");
+        let mut chunk = String::with_capacity(size + 180);
+        chunk.push_str(ROOM);
+        let _ = writeln!(chunk, "event: {kind}");
         if let Some(id) = id {
-            let _ = writeln!(event, "id: {id}");
+            let _ = writeln!(chunk, "id: {id}");
         }
-        event.push_str("data: ");
-        let start = event.len();
-        let _ = write!(event, r#"{{"type":"{kind}""#);
-        rest(&mut event);
-        event.push('}');
-        let end = event.len();
-        event.push_str("\n\n");
-        Self::of(&event, start..end)
+        chunk.push_str("data: ");
+        let start = chunk.len();
+        let _ = write!(chunk, r#"{{"type":"{kind}""#);
+        rest(&mut chunk);
+        chunk.push('}');
+        let end = chunk.len();
+        chunk.push_str("\n\n");
+        Self::of(chunk, start..end)
     }
 
-    /// A message whose event is complete, with the place of the JSON in it.
-    fn of(event: &str, json: Range<usize>) -> Self {
-        let size = format!("{:x}\r\n", event.len());
-        let start = size.len();
+    /// A message whose event is complete, behind the room for its size, and the place of the JSON. The size is written into
+    /// the room, because a message can be large, and is not copied for it.
+    fn of(mut chunk: String, json: Range<usize>) -> Self {
+        let end = chunk.len();
+        let size = format!("{:x}\r\n", end - ROOM.len());
+        let start = ROOM.len() - size.len();
+        chunk.replace_range(start..ROOM.len(), &size);
+        chunk.push_str("\r\n");
         Self(Arc::new(Encoded {
-            chunk: [&size, event, "\r\n"].concat().into(),
-            event: start..start + event.len(),
-            json: start + json.start..start + json.end,
+            chunk: Bytes::from(chunk).slice(start..),
+            event: size.len()..end - start,
+            json: json.start - start..json.end - start,
             message: OnceLock::new(),
         }))
     }
@@ -194,10 +201,12 @@ impl Frame {
     /// The connection ends; the client reconnects later.
     pub(super) fn bye() -> Self {
         let retry_ms = retry_ms();
-        let start = format!("retry: {retry_ms}\nevent: bye\ndata: ");
-        let json = format!(r#"{{"type":"bye","retry_ms":{retry_ms}}}"#);
-        let end = start.len() + json.len();
-        Self::of(&[&start, &json, "\n\n"].concat(), start.len()..end)
+        let mut chunk = format!("{ROOM}retry: {retry_ms}\nevent: bye\ndata: ");
+        let start = chunk.len();
+        let _ = write!(chunk, r#"{{"type":"bye","retry_ms":{retry_ms}}}"#);
+        let end = chunk.len();
+        chunk.push_str("\n\n");
+        Self::of(chunk, start..end)
     }
 }
 

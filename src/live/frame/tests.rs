@@ -20,7 +20,8 @@ fn check(frame: &Frame, event: &str) {
 fn the_length_of_a_message_is_in_its_frame() {
     let about = |length: usize| {
         let json = "x".repeat(length);
-        let message = Frame::of(&json, 0..length).message();
+        let chunk = [ROOM, &json].concat();
+        let message = Frame::of(chunk, ROOM.len()..ROOM.len() + length).message();
         assert!(message.ends_with(json.as_bytes()));
         message[..message.len() - length].to_vec()
     };
