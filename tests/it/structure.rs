@@ -41,7 +41,7 @@ const APART: [(&[&str], &str); 4] = [
 ];
 
 /// Dependencies and the packages that may list them; `headgate` is the root.
-const HOMES: [(&str, &[&str]); 29] = [
+const HOMES: [(&str, &[&str]); 28] = [
     ("arc-swap", &["http"]),
     ("tokio-rustls", &["http"]),
     ("proxy-header", &["http"]),
@@ -54,7 +54,6 @@ const HOMES: [(&str, &[&str]); 29] = [
     ("pulldown-cmark", &["guide"]),
     ("salvo_core", &["api", "feed", "headgate", "http", "web"]),
     ("salvo-oapi", &["api", "feed", "http", "wire"]),
-    ("salvo_extra", &["http"]),
     ("tungstenite", &["http"]),
     ("tokio-tungstenite", &["plugin"]),
     ("maud", &["web"]),
