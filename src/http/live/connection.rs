@@ -1,6 +1,7 @@
 //! The connection of a renderer, without the HTTP library.
 //!
-//! **Invariant**: a renderer that hangs up is noticed at once, and a connection that is cut ends at once.
+//! **Invariant**: a renderer that hangs up is noticed at once while nothing is written to it, and by the failed write
+//! otherwise. A connection that is cut ends at once.
 
 use std::io;
 use std::pin::Pin;
