@@ -89,10 +89,19 @@ impl Work {
     pub(crate) fn requests(self) -> usize {
         match self {
             Self::Array => 4,
-            Self::Together => 10 * CONNECTIONS,
+            Self::Together => CONNECTIONS,
             Self::Medium => 400,
             Self::PushedToOne | Self::Pushed => 40,
             _ => 200,
+        }
+    }
+
+    /// How often they are counted. The round with the least counts: on a busy machine the requests of a round come one by
+    /// one, and are stored in more and smaller groups.
+    pub(crate) fn rounds(self) -> usize {
+        match self {
+            Self::Together => 10,
+            _ => 1,
         }
     }
 
