@@ -35,7 +35,7 @@ async fn alike(address: &str, paths: [&str; 2], head: &str, body: &str) -> u16 {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 1)]
 async fn a_path_that_is_decided_first_is_answered_as_one_that_is_not() {
-    let app = Setup::shop().start().await;
+    let app = Setup::shop().unlimited().start().await;
     let key = app.secret("shop").to_owned();
     let good = format!("Host: x\r\nAuthorization: Bearer {key}\r\n");
     let json = r#"{"id": "1", "name": "Ada"}"#;
