@@ -135,7 +135,7 @@ impl Cluster {
             self.times.note(Recovery::OwnerKilled, begun.elapsed());
         }
         mark(self.nodes.any());
-        self.nodes.begin(at, setup.spawn(), &load.nodes);
+        self.nodes.begin(at, supervised(&setup), &load.nodes);
     }
 
     /// Kills a node, and starts it again on a copy that was harmed.
@@ -148,7 +148,7 @@ impl Cluster {
             Harm::LogCut => cut_the_log(&pool, random),
             Harm::PageZeroed => zero_a_page(&pool),
         }
-        let node = setup.spawn();
+        let node = supervised(&setup);
         if matches!(harm, Harm::PageZeroed) {
             // It takes a new copy before it listens, or starts again when it meets the page.
             node.looked_through();
@@ -200,6 +200,11 @@ impl Cluster {
         self.primary = std::mem::replace(&mut self.standby, another);
         self.times.note(Recovery::Promotion, took);
     }
+}
+
+/// Starts a node as a supervisor does: one that the database does not answer in time ends, and is started again.
+fn supervised(setup: &Setup) -> Process {
+    eventually("a node starts", || setup.try_spawn().ok())
 }
 
 /// Waits until another node runs the sinks than this one.
