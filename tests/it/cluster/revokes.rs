@@ -19,8 +19,10 @@ use crate::faults::{number, pause, random};
 use crate::process::{Client, SetOnDrop};
 
 const REVOKES: u64 = 60;
-/// What happens comes again after so many keys.
+/// What happens comes again after so many keys; in a long run it is rarer, because a node that is away takes seconds each
+/// time.
 const EVERY: u64 = 60;
+const EVERY_OF_LONG: u64 = 600;
 /// Senders use one of so many newest keys: most of them are revoked.
 const USED: u64 = 3;
 /// An item that every node shows.
@@ -184,8 +186,8 @@ enum Matter {
 }
 
 impl Matter {
-    fn of(round: u64) -> Self {
-        match round % EVERY {
+    fn of(round: u64, every: u64) -> Self {
+        match round % every {
             10 | 30 => Self::Frozen,
             20 => Self::FrozenUntilRevoked,
             40..46 => Self::CutOff,
@@ -204,6 +206,8 @@ struct Cluster {
     /// Between the last node and the database.
     line: Line,
     keys: Keys,
+    /// From the first time that something is the matter to the next.
+    every: u64,
 }
 
 impl Cluster {
@@ -215,7 +219,7 @@ impl Cluster {
 
     /// A key is made, used everywhere, and revoked.
     fn round(&self, round: u64, random: &mut Random) {
-        let matter = Matter::of(round);
+        let matter = Matter::of(round, self.every);
         let number = usize::try_from(round).expect("few");
         let name = format!("k{round}");
         let body = json!({ "name": name, "stream": "orders" });
@@ -259,7 +263,7 @@ impl Cluster {
 
     /// A key of a reader is made, used on another node, and revoked on any.
     fn reading(&self, round: u64, random: &mut Random) -> Reader {
-        let matter = Matter::of(round);
+        let matter = Matter::of(round, self.every);
         let (name, newer) = (format!("r{round}"), format!("after-{round}"));
         let body = json!({ "name": name, "streams": ["orders"] });
         let made = self.any(random, matter, None).make(READ_KEYS, &body);
@@ -329,10 +333,17 @@ fn a_revoked_key_counts_nowhere_when_the_call_returns_whatever_is_the_matter_wit
         node(&server, "b"),
         node_at(&line.url(), "c"),
     ];
+    let rounds = number("HEADGATE_FAULT_ROUNDS").unwrap_or(REVOKES);
+    let every = if rounds > EVERY_OF_LONG {
+        EVERY_OF_LONG
+    } else {
+        EVERY
+    };
     let cluster = Cluster {
         nodes: setups.map(|setup| setup.unlimited().spawn()),
         line,
         keys: Keys::default(),
+        every,
     };
     for (at, node) in cluster.nodes.iter().enumerate() {
         accepted(node, &format!("before-{at}"));
@@ -340,7 +351,6 @@ fn a_revoked_key_counts_nowhere_when_the_call_returns_whatever_is_the_matter_wit
     for node in &cluster.nodes {
         shows_item(node, FIRST);
     }
-    let rounds = number("HEADGATE_FAULT_ROUNDS").unwrap_or(REVOKES);
     let mut random = random("a_revoked_key_counts_nowhere");
     let readers: Vec<Reader> = std::thread::scope(|scope| {
         let ends = SetOnDrop(&cluster.keys.ended);
@@ -350,7 +360,8 @@ fn a_revoked_key_counts_nowhere_when_the_call_returns_whatever_is_the_matter_wit
         });
         let mut readers = Vec::new();
         for round in 0..rounds {
-            match (Matter::of(round + EVERY - 1), Matter::of(round)) {
+            let before = Matter::of(round + every - 1, every);
+            match (before, Matter::of(round, every)) {
                 (Matter::Nothing, Matter::CutOff) => readers.push(cluster.cut_off(round)),
                 (Matter::CutOff, Matter::Nothing) => cluster.mend(),
                 _ => {}
