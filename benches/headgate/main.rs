@@ -6,6 +6,7 @@
 //! cargo bench -- sinks        # the default sink, and guests that read
 //! cargo bench -- log          # a long request log
 //! cargo bench -- claims       # new idempotency keys beside a million live ones
+//! cargo bench -- committers   # the journal in PostgreSQL
 //! cargo bench -- senders      # signatures, and strangers beside them
 //! cargo bench -- half         # requests beside half connections
 //! cargo bench -- growth       # how all of this grows
@@ -37,6 +38,7 @@ mod aim;
 mod callers;
 mod child;
 mod claims;
+mod committers;
 mod count;
 mod daemon;
 mod disk;
@@ -83,6 +85,8 @@ enum Bench {
     Log(log::Options),
     /// New idempotency keys when many others are live (about a minute)
     Claims(claims::Options),
+    /// The journal in PostgreSQL: one node and twelve, and new keys when many others are live (about a minute)
+    Committers(committers::Options),
     /// Signed requests beside those with a key, and one who signs beside strangers (about a minute)
     Senders(senders::Options),
     /// Requests while half connections are open, with TLS and without it (about six minutes)
@@ -113,6 +117,7 @@ fn main() -> ExitCode {
         Bench::Sinks(options) => block_on(sinks::bench(&options)).map(|()| true),
         Bench::Log(options) => block_on(log::bench(&options)),
         Bench::Claims(options) => block_on(claims::bench(&options)),
+        Bench::Committers(options) => block_on(committers::bench(&options)),
         Bench::Senders(options) => senders::bench(&options),
         Bench::Half(options) => half::bench(&options),
         Bench::Growth(options) => growth::bench(&options).map(|()| true),
