@@ -72,6 +72,9 @@ pub struct BenchVerbArgs {
         hide_env_values = true
     )]
     database: Option<String>,
+    /// With --nodes: the nodes ask the database for changes, as with cluster.hints = "poll"
+    #[arg(long, requires = "nodes")]
+    poll: bool,
     /// With --nodes: connections of the load, spread over the nodes
     #[arg(
         long,
@@ -153,7 +156,7 @@ async fn run_nodes(args: &BenchVerbArgs, nodes: u8) -> Result<(), CliError> {
     let finding = async {
         match nodes {
             0 => Ok(None),
-            _ => BenchSchema::find(args.database.as_deref()).await.map(Some),
+            _ => BenchSchema::find(args.database.as_deref(), args.poll).await.map(Some),
         }
     };
     let schema = tokio::select! {

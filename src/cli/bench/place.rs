@@ -150,7 +150,9 @@ fn config(name: &str, keys: &BenchKeys, schema: Option<&BenchSchema>) -> String 
          urls = {{ env = \"{DATABASE}\" }}\n\
          name = \"{name}\"\n\
          schema = \"{}\"\n\
-         durability = \"{durability}\"\n",
-        schema.name()
+         durability = \"{durability}\"\n\
+         hints = \"{}\"\n",
+        schema.name(),
+        schema.hints()
     )
 }

@@ -14,6 +14,7 @@ pub(super) struct BenchSchema {
     urls: String,
     database: Database,
     has_standby: bool,
+    hints: &'static str,
 }
 
 impl BenchSchema {
@@ -21,7 +22,7 @@ impl BenchSchema {
     ///
     /// # Errors
     /// They cannot, with what to do about it: exit code 2.
-    pub(super) async fn find(urls: Option<&str>) -> Result<Self, CliError> {
+    pub(super) async fn find(urls: Option<&str>, poll: bool) -> Result<Self, CliError> {
         let urls = urls.map(str::trim).filter(|urls| !urls.is_empty());
         let urls = urls.ok_or_else(|| {
             CliError::wrong_use(
@@ -57,6 +58,7 @@ impl BenchSchema {
             urls: urls.to_owned(),
             database,
             has_standby,
+            hints: if poll { "poll" } else { "notify" },
         })
     }
 
@@ -67,6 +69,11 @@ impl BenchSchema {
 
     pub(super) fn name(&self) -> &str {
         self.database.schema()
+    }
+
+    /// `cluster.hints` of the nodes.
+    pub(super) fn hints(&self) -> &'static str {
+        self.hints
     }
 
     /// `cluster.durability` of the nodes, and what it means.
