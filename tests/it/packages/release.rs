@@ -181,6 +181,46 @@ fn what_the_program_contains_is_what_the_lock_file_says() {
 }
 
 #[test]
+fn what_a_version_changes_for_clients_is_listed_by_operation_and_schema() {
+    let test = "what_a_version_changes_for_clients_is_listed_by_operation_and_schema";
+    if !there_are(&["python3"], test) {
+        return;
+    }
+    let program = Path::new(env!("CARGO_BIN_EXE_headgate"));
+    let folder = tempfile::tempdir().expect("a folder");
+    let (old, new) = (folder.path().join("old"), folder.path().join("new"));
+    let openapi = |args: &[&Path]| {
+        let mut script = Command::new(deploy("release/openapi"));
+        finish_within(BUILD_MAX, script.args(args), "")
+    };
+    openapi(&[Path::new("--save"), program, &old]).ok();
+    assert_eq!(openapi(&[&old, program]).ok(), "");
+
+    fs::create_dir(&new).expect("a folder");
+    fs::copy(old.join("service.json"), new.join("service.json")).expect("a copy");
+    let text = fs::read_to_string(old.join("admin.json")).expect("a file");
+    let mut document: Value = serde_json::from_str(&text).expect("JSON");
+    document["info"]["description"] = "another text".into();
+    let streams = document["paths"]["/api/admin/streams"].as_object_mut();
+    streams.expect("an object").remove("post").expect("a route");
+    let fields = &mut document["components"]["schemas"]["ErrorInfo"]["properties"];
+    fields["code"]["type"] = "integer".into();
+    fields["more"]["type"] = "string".into();
+    fs::write(new.join("admin.json"), document.to_string()).expect("a file");
+    let done = openapi(&[Path::new("--without-texts"), &old, &new]);
+    assert_eq!(done.code, Some(1), "{}", done.err);
+    let listed: Vec<&str> = done.out.lines().collect();
+    let expected = [
+        r#"~ admin, schema ErrorInfo, field code, type: "string" -> "integer""#,
+        r#"+ admin, schema ErrorInfo, field more: {"type": "string"}"#,
+        "- admin, POST /api/admin/streams",
+    ];
+    assert_eq!(listed, expected);
+    let with_texts = openapi(&[&old, &new]).out;
+    assert_eq!(with_texts.lines().count(), 4, "{with_texts}");
+}
+
+#[test]
 fn licenses_are_printed_with_their_texts_and_as_a_bill_of_materials() {
     let folder = tempfile::tempdir().expect("a folder");
     let text = run(folder.path(), ["licenses"]).ok();
