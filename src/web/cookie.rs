@@ -1,7 +1,8 @@
 //! The session cookie.
 //!
 //! **Invariant**: the cookie is sent only to this host, and its name contains the port. Scripts cannot read it, and
-//! requests from other sites do not carry it.
+//! requests from other sites do not carry it. Names are compared as they came: the framework decodes them, so that
+//! `%5F_Host-…`, which browsers do not protect, would be read as `__Host-…`.
 
 use salvo_core::http::header::{COOKIE, HeaderMap, HeaderValue, ORIGIN, SET_COOKIE};
 use salvo_core::http::uri::Scheme;
@@ -55,7 +56,8 @@ mod tests {
 
     #[test]
     fn the_cookie_is_found_among_others_and_for_its_port_only() {
-        let cookies = "a=1; headgate=none; headgate_8081=this;headgate_8082=other; __Host-headgate_8081=secure";
+        let cookies = "a=1; headgate=none; headgate_8081=this;headgate_8082=other; __Host-headgate_8081=secure; \
+                       %5F_Host-headgate_8082=decoded; %5F_Host-headgate_8081=decoded";
         let of = |host: &'static str, scheme: Scheme| {
             let mut req = Request::default();
             *req.scheme_mut() = scheme;
