@@ -32,6 +32,7 @@ pub struct Bases {
     format: i32,
     /// In the order of [`replica::ReplicaFile::ALL`].
     files: [PathBuf; 2],
+    /// Called before the files are copied, because the place of a file may have moved in memory only.
     keep: Arc<KeepPlaces>,
     every: Duration,
 }
@@ -48,7 +49,8 @@ impl Bases {
         }
     }
 
-    /// Makes them, while this node runs the sinks, until `stop`.
+    /// Makes them, while this node runs the sinks, until `stop`. The other nodes make none, because they would copy and
+    /// store the same files once more.
     pub async fn run(mut self, role: watch::Receiver<Role>, stop: CancellationToken) {
         let mut made_at = since_boot();
         loop {
@@ -69,7 +71,8 @@ impl Bases {
         self.log.close().await;
     }
 
-    /// Whether there is a new one.
+    /// Whether there is a new one. One of an older format than this version's is due, because a newer version may pass
+    /// over that format.
     async fn make_if_needed(&mut self, is_old: bool) -> Result<bool, AtRestError> {
         let head = self.log.head().await?;
         if head.base == head.place.n {

@@ -61,7 +61,8 @@ pub struct Candidate {
     allowed: Option<watch::Receiver<bool>>,
     role: watch::Sender<Role>,
     hand_over: HandOver,
-    /// The beat of the owner, and since when it is this one.
+    /// The beat of the owner, and since when it is this one. By this node's clock, because the clocks of two machines
+    /// can differ.
     heard: Option<(i64, Duration)>,
 }
 
@@ -123,7 +124,8 @@ impl Candidate {
         self.log.close().await;
     }
 
-    /// One question, and the pause behind it.
+    /// One question, and the pause behind it. A renewal is waited for only until the lease ends, because another node
+    /// may have the sinks then.
     async fn step(&mut self) {
         let role = *self.role.borrow();
         let asked = match role {
@@ -176,6 +178,7 @@ impl Candidate {
         Ok(())
     }
 
+    /// The lease counts from before the question, so that it ends here before another node sees the silence.
     async fn renew(&mut self, fence: i64) -> Result<(), DatabaseError> {
         let sent = since_boot();
         match self.log.renew(fence).await {
@@ -203,7 +206,8 @@ impl Candidate {
         }
     }
 
-    /// Stops the lanes, and gives the sinks to another node then.
+    /// Stops the lanes, and gives the sinks to another node then. The claim is renewed meanwhile, so that no third node
+    /// takes the sinks during a call.
     async fn give_to(&mut self, node: Uuid) {
         let Role::Runs { fence, .. } = *self.role.borrow() else {
             return;
@@ -233,6 +237,7 @@ impl Candidate {
         }
     }
 
+    /// Ends the claim, otherwise the others would wait until they find this node's connection gone.
     async fn resign(&mut self) {
         self.lease.end();
         let role = self.role.send_replace(Role::Waits);

@@ -23,7 +23,8 @@ const AGAIN_AFTER: Duration = Duration::from_millis(250);
 /// memory only.
 const PLACES_EVERY: Duration = Duration::from_secs(1);
 
-/// Applies an entry to both files, which follows on a place: to the catalog first. Blocks.
+/// Applies an entry to both files, which follows on a place: to the catalog first, so that a screen sees nothing
+/// newer than the revocation of its key. Blocks.
 pub type Apply = Box<dyn Fn(LogPlace, &LogEntry<'_>) -> Result<(), String> + Send + Sync>;
 /// Has both files note where they are. Blocks.
 pub type KeepPlaces = Box<dyn Fn() -> Result<(), String> + Send + Sync>;
@@ -42,7 +43,8 @@ pub struct Copy(Arc<CopyState>);
 
 #[derive(Debug)]
 struct CopyState {
-    /// When was asked what the files have all of, in milliseconds since the boot; 0: never.
+    /// When was asked what the files have all of, in milliseconds since the boot; 0: never. Not the time of the answer,
+    /// because another node may have appended something before it came.
     level: AtomicU64,
     /// They have once had everything; and why nothing is followed any more.
     state: watch::Sender<(bool, Option<LogError>)>,
@@ -153,7 +155,8 @@ impl Follower {
         self.log.close().await;
     }
 
-    /// Reads and applies what there is; how many entries that were.
+    /// Reads and applies what there is; how many entries that were. The last answer may be from before the newest
+    /// entry, so it counts from its question.
     async fn round(&mut self) -> Result<usize, LogError> {
         let mut applied = 0;
         loop {
@@ -186,6 +189,7 @@ impl Follower {
         })
     }
 
+    /// Only these two errors end it, because all others may pass.
     fn note_end(&self, error: &LogError) {
         if matches!(error, LogError::Differs | LogError::Newer(_)) {
             let ended = Some(error.clone());

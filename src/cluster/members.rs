@@ -37,7 +37,7 @@ const BEAT_MAX: Duration = Duration::from_secs(3);
 /// From one look at transactions that are open for long to the next.
 const TRANSACTIONS_EVERY: Duration = Duration::from_secs(10);
 
-/// Asked before each beat.
+/// Asked before each beat. So each beat has what is true then, without a task that keeps it up to date.
 type Saying = Box<dyn Fn() -> Said + Send + Sync>;
 /// The answer to a beat, with its connection.
 type Answer = Pin<Box<dyn Future<Output = (NodesConnection, Result<Beat, DatabaseError>)> + Send>>;
@@ -45,6 +45,7 @@ type Answer = Pin<Box<dyn Future<Output = (NodesConnection, Result<Beat, Databas
 /// A beat under way. One whose commit waits for a standby is kept: a second one would wait, too, on another connection.
 struct Call {
     answer: Answer,
+    /// Another connection asks by it whether the server still works on this one.
     process: i32,
 }
 
@@ -174,6 +175,7 @@ impl Members {
     }
 
     /// The newest entry of the catalog that lookups of all live nodes include. A node that has no copies yet shows nothing.
+    /// It is left out, otherwise each change would wait while a new node loads its copies.
     pub(crate) fn seen_everywhere(&self) -> u64 {
         let nodes = self.status.read().nodes;
         let open = nodes.iter().filter(|node| node.is_live && node.entry > 0);

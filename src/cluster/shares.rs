@@ -99,7 +99,8 @@ impl<Id: Copy + Eq + Hash> Shares<Id> {
         !self.rates.is_empty()
     }
 
-    /// The node has not heard of the others for a while.
+    /// The node has not heard of the others for a while. The others may hold it for dead and use its part, so it begins
+    /// as a new node.
     pub fn forget(&mut self) {
         self.since = None;
         self.is_known = false;
@@ -107,7 +108,8 @@ impl<Id: Copy + Eq + Hash> Shares<Id> {
     }
 
     /// Takes what was asked for since the last look, and who else lives. What shrinks by that is to be used at once, and then
-    /// what is returned to be published. `now` counts from the start.
+    /// what is returned to be published. `now` counts from the start. What was asked for before counts by half, so that
+    /// a part does not vanish with one quiet look.
     pub fn look(
         &mut self,
         now: Duration,
@@ -156,6 +158,7 @@ impl<Id: Copy + Eq + Hash> Shares<Id> {
     }
 
     /// Takes what the other nodes have published, which was read after what this node had to publish was there.
+    /// Otherwise two nodes that publish at once could both miss the other's part.
     pub fn receive(&mut self, published: impl IntoIterator<Item = PublishedShare<Id>>) {
         for rate in self.rates.values_mut() {
             rate.others.clear();

@@ -15,6 +15,7 @@ use crate::HandOver;
 #[derive(Debug, Clone, Default)]
 pub struct Status {
     known: Arc<Mutex<ClusterStatus>>,
+    /// Apart from the rest, so that nobody who waits for the database is woken by each beat.
     is_away: watch::Sender<bool>,
     /// What an operator wants of it.
     pub hand_over: HandOver,
@@ -99,6 +100,7 @@ impl ClusterStatus {
 }
 
 impl Status {
+    /// A copy of it, so that pages hold no lock that a beat waits for.
     pub fn read(&self) -> ClusterStatus {
         self.lock().clone()
     }

@@ -32,7 +32,8 @@ pub struct AccessTables(Arc<Connections>);
 type Statement<'a> = Query<'a, Postgres, PgArguments>;
 
 impl AccessTables {
-    /// No connection is made yet. All are to be used by one runtime.
+    /// No connection is made yet. All are to be used by one runtime. A connection waits for the threads of the runtime
+    /// that made it.
     pub fn new(database: Database) -> Self {
         let call = DatabaseCall::Access;
         Self(Arc::new(Connections::to_write(

@@ -29,7 +29,8 @@ pub enum AskState {
 }
 
 impl Asks {
-    /// No connection is made yet. All are to be used by one runtime.
+    /// No connection is made yet. All are to be used by one runtime. A connection waits for the threads of the runtime
+    /// that made it.
     pub fn new(database: Database) -> Self {
         let call = DatabaseCall::Ask;
         Self(Arc::new(Connections::to_write(

@@ -8,7 +8,8 @@ use std::time::{Duration, Instant};
 
 use super::{Database, Known};
 
-/// What a call to the database is for. The kinds are fixed: no text of a request or a configuration is one.
+/// What a call to the database is for. The kinds are fixed: no text of a request or a configuration is one. So the
+/// metrics have a fixed number of series.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum DatabaseCall {
     /// To store a group of requests, up to its commit: each 202 waits for one.
@@ -93,7 +94,8 @@ impl fmt::Debug for CallObserver {
     }
 }
 
-/// A call under way: it ends when this is dropped.
+/// A call under way: it ends when this is dropped, also where the caller no longer waits. Otherwise slow calls
+/// would be missing from the metrics.
 #[derive(Debug)]
 pub struct CallTimer {
     known: Arc<Known>,
@@ -111,7 +113,7 @@ impl Drop for CallTimer {
 
 impl Database {
     /// From now on `observe` is told how long each call took, also those over clones of this. It must not wait. The first
-    /// observer stays.
+    /// observer stays. A call ends only when it has returned.
     pub fn observe_calls(&self, observe: impl Fn(DatabaseCall, Duration) + Send + Sync + 'static) {
         let _ = self.known.calls.0.set(Box::new(observe));
     }

@@ -30,7 +30,9 @@ pub struct Connections {
     writes: bool,
     /// Somebody waits for the answers.
     hurries: bool,
+    /// The one used last is taken first, because it needs no question whether it still is one.
     idle: Mutex<Vec<(PgConnection, Instant)>>,
+    /// They bound the connections of a node, because the server has a limit for all nodes.
     turns: Semaphore,
 }
 
@@ -113,6 +115,7 @@ impl Connections {
         }
     }
 
+    /// If it is none, the others are dropped too, because they were used before it.
     async fn connection(&self) -> Result<PgConnection, DatabaseError> {
         loop {
             let Some((mut connection, used)) = self.lock().pop() else {

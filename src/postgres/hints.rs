@@ -36,7 +36,7 @@ pub struct Hints(Arc<State>);
 
 #[derive(Debug)]
 struct State {
-    /// Tells this node from the others.
+    /// Tells this node from the others. The server sends a node its own hints, too.
     id: Uuid,
     /// What this node has committed nobody was told of.
     given: Notify,
@@ -57,7 +57,8 @@ impl Default for Hints {
 }
 
 impl Hints {
-    /// Something was committed that other nodes wait for.
+    /// Something was committed that other nodes wait for. Several make one hint until it is sent, because a hint has no
+    /// content.
     pub fn give(&self) {
         self.0.given.notify_one();
     }
@@ -142,7 +143,8 @@ impl Hints {
     }
 }
 
-/// Listens at the primary.
+/// Listens at the primary. It does not connect again alone, because the server at the same address may be another one
+/// then.
 async fn listener(database: &Database) -> Result<PgListener, DatabaseError> {
     let (connection, server) = database.connect_to_primary().await?;
     let _ = connection.close().await;

@@ -115,7 +115,7 @@ impl Database {
         Ok(())
     }
 
-    /// Whether all nodes can connect at once.
+    /// Whether all nodes can connect at once. Nodes that do not run now are counted, because they may start.
     async fn of_connections(
         &self,
         connection: &mut PgConnection,
@@ -219,6 +219,7 @@ async fn standbys(connection: &mut PgConnection) -> Result<(String, i64), Databa
     Ok(sqlx::query_as(sql).fetch_one(connection).await?)
 }
 
+/// The clock was read at any time between question and answer, so only what is beyond both counts.
 async fn of_clock(
     connection: &mut PgConnection,
     found: &mut Vec<Finding>,

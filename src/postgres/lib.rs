@@ -78,7 +78,7 @@ pub async fn within<T>(
     answer.unwrap_or_else(|_| Err(DatabaseError::silent(time)))
 }
 
-/// Where a URL leads.
+/// Where a URL leads. A URL can have a password, so only texts about its form are passed on.
 ///
 /// # Errors
 /// What is wrong with it, without a word of it.
@@ -135,7 +135,7 @@ impl fmt::Debug for Database {
 }
 
 impl Database {
-    /// Connects to nothing yet.
+    /// Connects to nothing yet. The name must be plain, because statements contain it as it is.
     ///
     /// # Errors
     /// What is wrong with a URL or the schema's name, without a word of a URL.
@@ -267,6 +267,7 @@ impl Database {
         Ok(())
     }
 
+    /// The settings are a statement, because poolers refuse options of a connection.
     async fn connect_to(&self, server: &PgConnectOptions) -> Result<PgConnection, DatabaseError> {
         let mut connection = PgConnection::connect_with(server).await?;
         let recovers: bool = sqlx::query_scalar("SELECT pg_is_in_recovery()")

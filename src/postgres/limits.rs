@@ -22,6 +22,7 @@ pub struct LimitsToPublish {
     /// Of these rates nothing any more.
     pub withdrawn: Vec<Vec<u8>>,
     /// Of each of these keys, by its digest: a day since 1970, and the bytes that this life of the node stored in it.
+    /// Each life has its own row, so that a node that starts again adds to nobody's count.
     pub stored: Vec<([u8; 32], u64, u64)>,
 }
 
@@ -35,12 +36,14 @@ pub struct PublishedRate {
     pub wanted: u64,
 }
 
-/// A connection for what nodes publish of the limits of keys.
+/// A connection for what nodes publish of the limits of keys. Its commits wait for no disk, because nothing of it has
+/// to survive the server.
 #[derive(Debug)]
 pub struct LimitsConnection {
     connection: PgConnection,
     database: Database,
-    /// Everything that was stored before this was read.
+    /// Everything that was stored before this was read. From then on only what has changed is read, because a day has a
+    /// row for each key.
     has_read_stored: bool,
 }
 

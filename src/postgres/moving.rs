@@ -34,7 +34,7 @@ pub struct MovedRows {
 pub enum Target {
     /// Nobody has begun it.
     Empty(MoveIn),
-    /// Something was moved into it before.
+    /// Something was moved into it before. A repeated move compares them, so that it can say whether it was done.
     Filled(Vec<MovedRows>),
     /// It has data.
     Begun,
@@ -220,7 +220,7 @@ impl MoveOut {
         }))
     }
 
-    /// What is read from now on is of one moment.
+    /// What is read from now on is of one moment. The first statement takes the snapshot, so one is sent at once.
     ///
     /// # Errors
     /// The database's.

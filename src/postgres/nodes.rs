@@ -52,7 +52,7 @@ pub struct NodeSeen {
     pub beat: i64,
     /// When it said so, since 1970 by the clock of the database.
     pub seen: Duration,
-    /// How long ago that was, by the same clock.
+    /// How long ago that was, by the same clock. The clock of the reader may differ from it.
     pub age: Duration,
 }
 

@@ -47,7 +47,7 @@ pub enum Made {
 }
 
 /// Makes the schema if there is none, and brings one of an older version to this format. Nodes that do so at the same time
-/// wait for each other.
+/// wait for each other. The transaction ends at once also where nothing was to do, because others wait for its lock.
 ///
 /// # Errors
 /// The database's; [`DatabaseError::Newer`].

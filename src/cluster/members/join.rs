@@ -46,6 +46,7 @@ pub enum JoinError {
 /// Why the name of a node is not given up.
 #[derive(Debug, Error)]
 pub enum RemoveError {
+    /// Its next beat would write its row again.
     #[error("node {0} is running; stop it first")]
     Live(String),
     #[error("there is no node {0} in the cluster; `headgate cluster status` lists the nodes")]

@@ -54,7 +54,8 @@ impl Members {
         nodes
     }
 
-    /// Whether a node lives: its beat rose, or it was new when this node began to listen.
+    /// Whether a node lives: its beat rose, or it was new when this node began to listen. An age is by the clock of the
+    /// database, so it is used only where no rise was seen yet.
     fn lives(&mut self, node: &NodeSeen, now: Duration) -> bool {
         let first = (node.age < LIVES_FOR).then(|| now.saturating_sub(node.age));
         let heard = self.heard.entry(node.said.node).or_insert(Heard {
@@ -92,7 +93,8 @@ impl Members {
         }
     }
 
-    /// Another process may have taken the name of this one while it was frozen: the one that began last has it.
+    /// Another process may have taken the name of this one while it was frozen: the one that began last has it. IDs
+    /// begin with the time, so the later process has the larger one.
     fn name_others(&self, nodes: &mut [NodeStatus]) {
         let is_other = |node: &&NodeStatus| {
             node.is_live && node.name == self.member.name && node.id > self.member.id

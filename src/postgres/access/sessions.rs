@@ -89,7 +89,8 @@ impl AccessTables {
         }))
     }
 
-    /// The sessions of these tokens, newest first.
+    /// The sessions of these tokens, newest first. Rows that have ended are left out, because they are deleted only now
+    /// and then.
     ///
     /// # Errors
     /// The database's.
@@ -131,7 +132,7 @@ impl AccessTables {
         Ok(())
     }
 
-    /// Returns the message once.
+    /// Returns the message once. One statement reads and removes it, so that two pages do not show it both.
     ///
     /// # Errors
     /// The database's.
@@ -194,7 +195,8 @@ impl AccessTables {
         Ok(Unix::from_column(ends.unwrap_or_default()))
     }
 
-    /// Deletes a link and returns the digest of its token; none: there is none, or it has ended.
+    /// Deletes a link and returns the digest of its token; none: there is none, or it has ended. One statement does
+    /// both, so that a link signs in once, whichever nodes ask.
     ///
     /// # Errors
     /// The database's.
