@@ -25,7 +25,8 @@ struct State {
     taken: usize,
     /// Connections by name of the read key.
     keys: HashMap<Box<str>, usize>,
-    /// Time of the last rejection, by name of the read key.
+    /// Time of the last rejection, by name of the read key. The last one of each key is enough, so a client that
+    /// retries all the time takes no memory.
     refused: HashMap<Box<str>, (Lived, AtCapacity)>,
 }
 
@@ -65,7 +66,8 @@ pub enum AtCapacity {
 }
 
 impl ConnectionLimit {
-    /// A read key can use at most half of the places.
+    /// A read key can use at most half of the places. So one program that leaks connections leaves places to the other
+    /// keys.
     pub(super) fn new(all_max: usize, each_max: usize) -> Self {
         Self {
             all_max,

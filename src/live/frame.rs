@@ -15,7 +15,8 @@ use base::order::ChangeSeq;
 use pool::Position;
 use pool::changes::Change;
 
-/// In place of the size of a chunk and its line end, while the size is not known.
+/// In place of the size of a chunk and its line end, while the size is not known. The size is written into it, because
+/// a large message would be copied to go behind it.
 const ROOM: &str = "                  ";
 /// The first byte of a frame of a WebSocket: the last one of its message, which is text.
 const FINAL_TEXT: u8 = 0x81;
@@ -23,17 +24,19 @@ const FINAL_TEXT: u8 = 0x81;
 const LENGTH_16: u8 = 126;
 const LENGTH_64: u8 = 127;
 
-/// A message that is ready to be sent. All renderers share the bytes that their connections write.
+/// A message that is ready to be sent. All renderers share the bytes that their connections write. A message is encoded
+/// once, otherwise each renderer would encode and copy it.
 #[derive(Debug, Clone)]
 pub struct Frame(Arc<Encoded>);
 
 #[derive(Debug)]
 struct Encoded {
-    /// The event as a chunk of a body.
+    /// The event as a chunk of a body. Event and JSON are ranges of it, so that a message is in memory once.
     chunk: Bytes,
     event: Range<usize>,
     json: Range<usize>,
-    /// The JSON as a message of a WebSocket, made for the first renderer that wants it.
+    /// The JSON as a message of a WebSocket, made for the first renderer that wants it. Where all renderers use
+    /// Server-Sent Events, it is never made.
     message: OnceLock<Bytes>,
 }
 
@@ -232,7 +235,8 @@ fn list<'a>(json: &mut String, name: &str, items: impl Iterator<Item = &'a Chang
     json.push(']');
 }
 
-/// The last frame of each stream. Renderers without a backlog all receive the same frames.
+/// The last frame of each stream. Renderers without a backlog all receive the same frames. Most renderers are level, so
+/// this frame saves encoding a change once for each of them.
 #[derive(Debug, Default)]
 pub(super) struct Recent(HashMap<Arc<str>, (Run, Frame)>);
 

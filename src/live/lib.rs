@@ -64,7 +64,8 @@ impl Transport {
     }
 }
 
-/// Closes a connection in any state: a client that does not read does not receive a message either.
+/// Closes a connection in any state: a client that does not read does not receive a message either. So its connection
+/// is closed from outside.
 pub struct Cut(pub Box<dyn Fn() + Send + Sync>);
 
 impl std::fmt::Debug for Cut {
@@ -119,13 +120,15 @@ pub struct Renderer {
     pub connected_at: Unix,
     /// Its description of itself, if it is a screen.
     pub screen: Option<Screen>,
-    /// An operator has requested that it reload its page.
+    /// An operator has requested that it reload its page. A flag and not a message, so that a renderer that does not
+    /// read gets one instruction and not many.
     reload: AtomicBool,
     position: AtomicU64,
     wakeup: Arc<Wakeup>,
     reader: Arc<Reader>,
     cut: Cut,
-    /// It was due to disconnect at the last check.
+    /// It was due to disconnect at the last check. It gets a second to read the last message, so it is closed only at
+    /// the next check.
     overdue: AtomicBool,
 }
 
@@ -160,13 +163,14 @@ pub struct Live {
     pub screens: Screens,
     max_rate: u32,
     heartbeat: Duration,
-    /// Replaced as a whole when streams change.
+    /// Replaced as a whole when streams change, so that a subscription compares one pointer and not all streams.
     stale_after_seconds: RwLock<Arc<HashMap<Arc<str>, u64>>>,
     /// The last frame of each stream: most renderers receive the same frames.
     recent: Mutex<Recent>,
     views: Mutex<Views>,
     renderers: Mutex<BTreeMap<u64, Arc<Renderer>>>,
-    /// Renderers that were asked to disconnect: their last message can still be unread.
+    /// Renderers that were asked to disconnect: their last message can still be unread. Such a connection is still
+    /// open, so it can be closed although its subscription has ended.
     leaving: Mutex<Vec<Arc<Renderer>>>,
     next_id: AtomicU64,
     stopping: AtomicBool,
@@ -221,7 +225,8 @@ impl Live {
         Self { tickets, ..self }
     }
 
-    /// Sets after how many seconds each stream becomes stale, for connected renderers too.
+    /// Sets after how many seconds each stream becomes stale, for connected renderers too. Renderers are woken only if
+    /// something differs, because each of them would look at its streams.
     pub fn set_stale_after(&self, seconds: HashMap<Arc<str>, u64>) {
         let mut current = self
             .stale_after_seconds
@@ -257,7 +262,8 @@ impl Live {
         &self.pages
     }
 
-    /// Waits for one of the few turns to read many items.
+    /// Waits for one of the few turns to read many items. Otherwise renderers that reconnect at once would all read the
+    /// file together.
     pub async fn turn_to_read(&self) -> Option<SemaphorePermit<'_>> {
         self.pool.turn_to_read().await
     }
@@ -367,13 +373,14 @@ impl Live {
         self.leaving.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Disconnects all renderers, with a hint when to reconnect.
+    /// Disconnects all renderers, with a hint when to reconnect. Each waits for another time, so that they do not all
+    /// return at once.
     pub fn stop(&self) {
         self.stopping.store(true, Ordering::Release);
         self.recheck_keys();
     }
 
-    /// Waits until no renderer is connected.
+    /// Waits until no renderer is connected. It listens before it looks, otherwise the last one could leave in between.
     pub async fn emptied(&self) {
         loop {
             let emptied = self.emptied.notified();

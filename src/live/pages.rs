@@ -54,7 +54,8 @@ impl Pages {
         }
     }
 
-    /// Waits for the memory of a page. A page over the limit of a read key gets that limit.
+    /// Waits for the memory of a page. A page over the limit of a read key gets that limit. Its own limit is waited for
+    /// first, so that a key that waits holds nothing of what others share.
     pub async fn room(&self, reader: &Reader, bytes: usize) -> Option<Room> {
         let units = bytes.div_ceil(UNIT_BYTES).min(self.each_units);
         let units = u32::try_from(units).unwrap_or(u32::MAX);
@@ -96,7 +97,8 @@ impl Pages {
 }
 
 impl Room {
-    /// Frees the memory that a page does not need.
+    /// Frees the memory that a page does not need. The size of a page is known after it was read, so the most is taken
+    /// before.
     pub fn shrink_to(&mut self, bytes: usize) {
         let units = bytes.div_ceil(UNIT_BYTES);
         for permit in [&mut self.own, &mut self.all] {

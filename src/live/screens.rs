@@ -36,7 +36,8 @@ pub struct Asker {
     pub agent: Option<String>,
 }
 
-/// Time of an event by both clocks; 1970: it never happened.
+/// Time of an event by both clocks; 1970: it never happened. The wall clock is for people, and uptime for ages, because
+/// nobody can set uptime.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 struct At {
     unix: Unix,
@@ -134,7 +135,8 @@ impl ScreenRecord {
 struct Kept {
     record: ScreenRecord,
     is_written: bool,
-    /// A screen connected or disconnected; other changes are stored once per minute.
+    /// A screen connected or disconnected; other changes are stored once per minute. Otherwise a crash soon after could
+    /// forget where a screen was.
     is_urgent: bool,
 }
 
@@ -152,7 +154,8 @@ impl Screens {
         self.node.get_or_init(|| name.to_owned());
     }
 
-    /// Takes what other nodes have stored since. Returns the screens that an operator has had reload.
+    /// Takes what other nodes have stored since. Returns the screens that an operator has had reload. Of two records
+    /// the one that changed later stays, by uptime, because nobody can set it.
     pub fn merge(&self, records: Vec<(String, ScreenRecord)>) -> Vec<String> {
         let mut all = self.all();
         let mut reloaded = Vec::new();
@@ -180,7 +183,7 @@ impl Screens {
         self.note(key, true, |record| record.reloaded = At::now());
     }
 
-    /// Restores the stored records.
+    /// Restores the stored records. A record that a connection has made meanwhile stays, because it is newer.
     pub fn restore(&self, records: Vec<(String, ScreenRecord)>) {
         let mut all = self.all();
         for (key, record) in records {
@@ -229,7 +232,8 @@ impl Screens {
         }
     }
 
-    /// Records a request for a feed with this read key.
+    /// Records a request for a feed with this read key. A gap of more than three intervals is left out, because the
+    /// screen was away.
     pub fn polled(&self, key: &str, asker: &Asker, feed: &str) {
         let is_new = self.of(key).is_none_or(|record| !record.is_feed);
         self.note(key, is_new, |record| {

@@ -33,7 +33,7 @@ use pool::changes::{Change, Listener};
 use pool::{Page, PageLimit, PoolError, Position};
 use snapshot::Snapshot;
 
-/// Approximate bytes of items in a message.
+/// Approximate bytes of items in a message. It is bounded, because it is what a slow renderer holds in memory.
 const MESSAGE_BYTES_MAX: usize = 64 << 10;
 /// Maximum size of one read from the pool.
 const PAGE: PageLimit = PageLimit {
@@ -89,7 +89,8 @@ pub struct Subscription {
     stale_after: Arc<HashMap<Arc<str>, u64>>,
     /// Messages that are ready and not fetched yet.
     outbox: VecDeque<Frame>,
-    /// Of the last fetched message, if traces are collected: its streams and their positions.
+    /// Of the last fetched message, if traces are collected: its streams and their positions. They are reported with
+    /// the next request, because only then the connection has sent it.
     traced: Vec<(Arc<str>, ChangeSeq)>,
     /// The renderer resumed and has not received yet that it is up to date.
     resumed: bool,
@@ -230,7 +231,8 @@ impl Subscription {
         self.flushing.is_some() || self.streams.iter().any(looks)
     }
 
-    /// Adds the next messages to the outbox, if there are any.
+    /// Adds the next messages to the outbox, if there are any. A heartbeat that is due goes before lookups and changes,
+    /// because both may have nothing for the client for long.
     async fn collect(&mut self) -> Result<(), PoolError> {
         let snapshot = |following: &Following| following.snapshot.is_some();
         if let Some(at) = self.streams.iter().position(snapshot) {
@@ -370,7 +372,8 @@ impl Subscription {
         }
     }
 
-    /// The position to resume from after all sent messages.
+    /// The position to resume from after all sent messages. It is the lowest of all streams, so that a client that
+    /// resumes misses nothing in any of them.
     fn position(&self) -> Position {
         let incomplete = |following: &Following| following.snapshot.is_some();
         let lowest = self.streams.iter().map(|following| following.position);
@@ -385,7 +388,8 @@ impl Subscription {
     }
 }
 
-/// The position from which a client can resume.
+/// The position from which a client can resume. A client whose key hides items begins again, because removals would
+/// reveal the keys of hidden items.
 fn resume_from(live: &Live, request: &Subscribe) -> Option<Position> {
     let since = Position::parse(request.since.as_deref()?)?;
     let since = Position {

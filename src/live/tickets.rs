@@ -23,7 +23,7 @@ use given::Given;
 use postgres::{AccessTables, DatabaseError};
 use shared::SharedTickets;
 
-/// How long a ticket is valid.
+/// How long a ticket is valid. It is in a URL, which logs may keep, so it is short-lived and works once.
 const TICKET: Duration = Duration::from_secs(30);
 /// Maximum number of tickets, of all keys and of one key; a new one replaces the oldest.
 pub const TICKETS_MAX: usize = 50_000;

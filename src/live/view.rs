@@ -13,7 +13,8 @@ use base::order::ChangeSeq;
 use pool::changes::Change;
 use select::{ItemFilter, Record};
 
-/// Evaluated changes that are kept for other connections, and their bytes.
+/// Evaluated changes that are kept for other connections, and their bytes. It is
+/// bounded, because each change can be evaluated again.
 const SEEN_MAX: usize = 4_096;
 const SEEN_BYTES_MAX: usize = 1 << 20;
 /// Maximum number of items that one client is known to hold. Beyond it, the client receives a removal for each item
@@ -94,7 +95,8 @@ impl Seen {
     }
 }
 
-/// Filters that are in use, by stream and canonical text.
+/// Filters that are in use, by stream and canonical text. It holds them weakly, so that a filter goes with its last
+/// connection.
 #[derive(Debug, Default)]
 pub(super) struct Views(HashMap<(Arc<str>, String), Weak<View>>);
 
@@ -122,11 +124,13 @@ impl Views {
 /// The items that a client may hold, by the hashes of their keys.
 #[derive(Debug)]
 pub(super) struct Inside {
-    /// `None`: too many to track. The client may hold any item then.
+    /// `None`: too many to track. The client may hold any item then. Hashes take less memory than keys; two that are
+    /// equal cost a removal without effect.
     keys: Option<HashSet<u64>>,
     /// Senders choose item keys, so the hash uses a random seed.
     hasher: RandomState,
-    /// Whether the keys of items that the client never had must stay hidden.
+    /// Whether the keys of items that the client never had must stay hidden. Then all keys are kept, however many,
+    /// because a removal would reveal a key.
     is_exact: bool,
 }
 

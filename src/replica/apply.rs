@@ -68,7 +68,8 @@ pub struct AppliedEntry {
     pub tables: Vec<TouchedTable>,
 }
 
-/// A table that an entry has changed rows of.
+/// A table that an entry has changed rows of. Scopes are kept, so that memory of one stream is loaded again and not
+/// that of all.
 #[derive(Debug, PartialEq, Eq)]
 pub struct TouchedTable {
     pub name: String,
@@ -148,6 +149,7 @@ impl Recorder {
     }
 }
 
+/// Of a newer format the version is to blame, and of an older one the copy, so the errors differ.
 fn compare_formats(connection: &Connection, format: u64) -> Result<(), ApplyError> {
     let known = sqlite::format(connection)?;
     let found = i64::try_from(format).unwrap_or(i64::MAX);
@@ -161,7 +163,8 @@ fn compare_formats(connection: &Connection, format: u64) -> Result<(), ApplyErro
     Ok(())
 }
 
-/// Makes a table or an index, as SQLite has noted its statement.
+/// Makes a table or an index, as SQLite has noted its statement. Any other statement is refused, because the entry
+/// comes from another node.
 fn make(connection: &Connection, sql: &str) -> Result<(), ApplyError> {
     let begins = ["CREATE TABLE ", "CREATE INDEX ", "CREATE UNIQUE INDEX "];
     if !begins.iter().any(|begin| sql.starts_with(begin)) {
@@ -171,7 +174,8 @@ fn make(connection: &Connection, sql: &str) -> Result<(), ApplyError> {
     Ok(())
 }
 
-/// A copy with other columns would fill them with defaults.
+/// A copy with other columns would fill them with defaults. Their order may differ, because a column that was added
+/// later is last in an upgraded file.
 fn check_columns(schema: &Schema, table: &TableChange<'_>) -> Result<(), ApplyError> {
     let Some(shape) = schema.tables.get(table.name) else {
         let reason = format!("it has no table {}", table.name);
@@ -195,7 +199,8 @@ fn check_columns(schema: &Schema, table: &TableChange<'_>) -> Result<(), ApplyEr
     }
 }
 
-/// First all keys go, then all rows come: what is unique beside the key may have changed places.
+/// First all keys go, then all rows come: what is unique beside the key may have changed places. Otherwise a constraint
+/// would fail while both rows are there.
 fn apply_table(
     connection: &Connection,
     table: &TableChange<'_>,

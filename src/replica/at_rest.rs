@@ -21,7 +21,8 @@ use super::{ApplyError, ChainDigest, LogPlace, NewerLog, OWN_TABLE, Recorder, Re
 use ::postgres::DatabaseError;
 use sqlite::{Synchronous, beside, suspect};
 
-/// What a file is called until it is whole.
+/// What a file is called until it is whole. A node that is killed meanwhile leaves only such a file, so a copy is never
+/// half of one.
 const PART: &str = ".part";
 
 /// Why the copies of a node are not at the head.
@@ -81,7 +82,8 @@ pub type UpgradeFile = fn(ReplicaFile, &Path) -> Result<(), String>;
 impl CopiesAtRest<'_> {
     /// Applies what the copies lack. Where they are missing, damaged or of no use, a base takes their place. None: the log has
     /// not begun; make the files and [`begin_log`](Self::begin_log). Blocks while files are written. The files have the formats
-    /// that the log has there, which may be older ones.
+    /// that the log has there, which may be older ones. The same base is not taken twice, because what was of no use
+    /// once is so again.
     ///
     /// # Errors
     /// See [`AtRestError`].
@@ -108,7 +110,8 @@ impl CopiesAtRest<'_> {
         }
     }
 
-    /// Deletes the copies that are marked as damaged, with their marks: a base takes their place.
+    /// Deletes the copies that are marked as damaged, with their marks: a base takes their place. The file goes before
+    /// its mark, so that a node that is killed in between deletes it at its next start.
     ///
     /// # Errors
     /// The system's.
@@ -125,7 +128,8 @@ impl CopiesAtRest<'_> {
     }
 
     /// Has the log begin with the files as they are, which this node has just made and nobody has open. False: another node
-    /// was first, and the files are deleted.
+    /// was first, and the files are deleted. The files of the node that was late are deleted, because the base of the
+    /// other node replaces them.
     ///
     /// # Errors
     /// See [`AtRestError`].
@@ -144,7 +148,8 @@ impl CopiesAtRest<'_> {
     }
 
     /// Copies the files as they are to what the log begins with. Blocks for as long as the files are large: it is called
-    /// before the transaction in which the copies are stored, which a server ends when it is idle.
+    /// before the transaction in which the copies are stored, which a server ends when it is idle. Its digest is
+    /// random, so that this log differs from every other from its first entry on.
     ///
     /// # Errors
     /// See [`AtRestError`].
@@ -179,7 +184,8 @@ impl CopiesAtRest<'_> {
         Ok(())
     }
 
-    /// Replaces both by the newest base; where they are then. None: there is none.
+    /// Replaces both by the newest base; where they are then. None: there is none. Both parts are flushed before either
+    /// takes its name, otherwise a power cut could leave half a copy.
     async fn take_base(self, log: &mut Log) -> Result<Option<LogPlace>, AtRestError> {
         let parts = self.files.map(|file| beside(file, PART));
         let loaded = log.load_base(self.format, [&parts[0], &parts[1]]).await?;
@@ -240,7 +246,8 @@ fn place_at(path: &Path, file: ReplicaFile, place: LogPlace) -> Result<(), rusql
     place.store(&connection)
 }
 
-/// Deletes a file of SQLite with its log, whatever of them there is.
+/// Deletes a file of SQLite with its log, whatever of them there is. The log goes first, because a log without its file
+/// would belong to the next file of this name.
 pub(super) fn delete(path: &Path) -> io::Result<()> {
     for end in ["-wal", "-shm", ""] {
         match fs::remove_file(beside(path, end)) {

@@ -86,14 +86,16 @@ pub struct LoggedFile {
     log: SharedLog,
     /// The last entry that it knows of. Entries of the other file alone may have come since.
     place: LogPlace,
-    /// What of that is in the file.
+    /// What of that is in the file. It may be behind `place`, because an entry of the other file alone is stored once a
+    /// second.
     stored: LogPlace,
     /// The entry of the last transaction; none: it changed nothing.
     appended: Option<u64>,
 }
 
 impl Commits {
-    /// The file of `connection`, which is in no transaction, commits to the log from now on.
+    /// The file of `connection`, which is in no transaction, commits to the log from now on. The file need not flush
+    /// its commits, because the log has what a power cut takes.
     ///
     /// # Errors
     /// SQLite's.
@@ -167,6 +169,7 @@ impl Commits {
 }
 
 impl LoggedFile {
+    /// A transaction that changed nothing of the tables appends nothing, so a look costs the other nodes nothing.
     fn commit(
         &mut self,
         connection: &Connection,

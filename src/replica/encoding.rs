@@ -52,7 +52,7 @@ pub struct MalformedChange(pub(super) &'static str);
 pub struct FileChange(pub(super) Vec<u8>);
 
 impl FileChange {
-    /// Of bytes that [`part_of`] returned.
+    /// Of bytes that [`part_of`] returned. All of it is read first, so that nobody meets an error halfway.
     ///
     /// # Errors
     /// They are no change of a file.
@@ -76,7 +76,8 @@ pub fn change(parts: &[(ReplicaFile, FileChange)]) -> Vec<u8> {
     writer.0
 }
 
-/// What an entry changes of a file; none: nothing.
+/// What an entry changes of a file; none: nothing. Files come in their order, so that a file that is named twice is
+/// found without a list.
 ///
 /// # Errors
 /// The bytes are no change, or name a file twice.

@@ -39,7 +39,8 @@ const ANSWER_MAX_LATER: Duration = Duration::from_secs(640);
 /// Pauses while the database is away and nobody knows whether an entry was appended.
 const PAUSE: Duration = Duration::from_millis(50);
 const PAUSE_MAX: Duration = Duration::from_secs(1);
-/// A connection that was not used for so long is asked first whether it still is one.
+/// A connection that was not used for so long is asked first whether it still is one. A server that is gone without a
+/// word leaves its connections open.
 const FRESH: Duration = Duration::from_secs(1);
 
 /// The log of a cluster, as one life of a node uses it.
@@ -123,7 +124,8 @@ impl Log {
 
     /// Locks the head of the log: nobody appends before this does, or [`release`](Self::release)s it. For what must not lose
     /// against a node that appends all the time. Follow next, run the work, append: within a second each, or the database
-    /// ends it. Returns the number of the newest entry.
+    /// ends it. Returns the number of the newest entry. The server ends it after a second, so that a node that hangs
+    /// does not stop all others.
     ///
     /// # Errors
     /// The database's; nothing is locked.
@@ -205,7 +207,8 @@ impl Log {
         rows
     }
 
-    /// There is a connection, on which a write of its own was committed.
+    /// There is a connection, on which a write of its own was committed. The write comes first, because commits reach
+    /// the standby in their order: what is read later is there.
     async fn connected(&mut self) -> Result<(), DatabaseError> {
         let is_fresh = self.used_at.elapsed() < FRESH;
         self.used_at = Instant::now();
@@ -232,6 +235,7 @@ impl Log {
         connection.ok_or_else(|| DatabaseError::Away("there is no connection".to_owned()))
     }
 
+    /// The server rolls back what was open on it, so nothing is reserved any more.
     fn forget_connection(&mut self) {
         self.connection = None;
         self.is_reserved = false;

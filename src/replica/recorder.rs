@@ -14,7 +14,8 @@ use super::encoding::{ChangeWriter, FileChange};
 use super::tables::{self, KEY_COLUMNS_MAX, NOTES, Schema, SchemaObject, TableShape, quoted};
 use super::{OWN_TABLE, ReplicaFile};
 
-/// Records what the one writing connection of a file changes.
+/// Records what the one writing connection of a file changes. The triggers are of this connection, so any other writer
+/// of the file would be missed.
 #[derive(Debug)]
 pub struct Recorder {
     pub(super) file: ReplicaFile,
@@ -33,6 +34,7 @@ struct SchemaChange<'a> {
 
 impl Recorder {
     /// Begins to record what `connection` changes, which is in no transaction. The file gets a table for its place.
+    /// Triggers are recursive from then on, otherwise REPLACE would delete rows that nothing notes.
     ///
     /// # Errors
     /// SQLite's.
@@ -149,6 +151,7 @@ fn record(
     connection.execute_batch(&batch)
 }
 
+/// They say `ON CONFLICT DO NOTHING`, because `OR IGNORE` would follow the rule of the statement that fires them.
 fn triggers(name: &str, shape: &TableShape) -> String {
     let id = shape.id;
     // A row of a table without a key changes the whole table.

@@ -10,7 +10,8 @@ use super::at_rest::{AtRestError, delete};
 use super::log::Log;
 use sqlite::beside;
 
-/// What a copy is called until it is stored.
+/// What a copy is called until it is stored. What a killed node leaves is overwritten by the next one, because the name
+/// is the same.
 const PART: &str = ".base";
 
 /// Copies that were made of both files, beside them: deleted with this.

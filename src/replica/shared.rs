@@ -33,9 +33,10 @@ pub struct SharedLog(Arc<Shared>);
 struct Shared {
     /// The newest format of the log that this node knows.
     format: i32,
-    /// Each file has one call under way at most.
+    /// Each file has one call under way at most. So it needs no bound.
     calls: mpsc::UnboundedSender<Call>,
-    /// An entry follows on the one before: one after the other.
+    /// An entry follows on the one before: one after the other. Both files append through it, because each entry names
+    /// the digest of the one before.
     turn: Mutex<()>,
     state: Mutex<State>,
     moved: Condvar,
@@ -47,7 +48,8 @@ struct Shared {
 struct State {
     /// None: no file is open yet.
     place: Option<LogPlace>,
-    /// The entry that one of the files has come to, when they were opened.
+    /// The entry that one of the files has come to, when they were opened. Where the log ends before it, the database
+    /// has lost entries, so the copies differ.
     furthest: u64,
     fence: Option<i64>,
     /// Nothing is appended any more.
@@ -173,7 +175,8 @@ impl SharedLog {
         state.furthest = state.furthest.max(place.n);
     }
 
-    /// Appends what a file that has come to `file` is about to commit.
+    /// Appends what a file that has come to `file` is about to commit. A file that is ahead of the shared place waits,
+    /// because the other file has not followed yet.
     pub(crate) fn append(
         &self,
         file: LogPlace,
@@ -250,6 +253,7 @@ impl SharedLog {
         self.0.moved.notify_all();
     }
 
+    /// Writers that wait for entries return with it, otherwise they would wait for their whole time.
     fn failed(&self, why: LogError) {
         let mut state = self.state();
         state.failures += 1;

@@ -78,13 +78,14 @@ impl Schema {
     }
 }
 
-/// SQLite's number of what the file has.
+/// SQLite's number of what the file has. It costs less than reading the schema, so it is asked before each transaction.
 pub(super) fn version(connection: &Connection) -> Result<i64, rusqlite::Error> {
     let mut statement = connection.prepare_cached("PRAGMA main.schema_version")?;
     statement.query_row([], |row| row.get(0))
 }
 
 impl TableShape {
+    /// A column of the key that can be NULL names no row, because two NULLs are not equal.
     fn load(connection: &Connection, id: i64, name: &str) -> Result<Self, rusqlite::Error> {
         // Hidden columns are computed.
         let sql = "SELECT name, \"notnull\", pk, lower(type) FROM pragma_table_xinfo(?1, 'main') WHERE hidden = 0

@@ -105,7 +105,8 @@ impl TallyCounter {
         self.hash.update(bytes);
     }
 
-    /// Counts the rows of a table in the order in which they are stored, which a copy keeps.
+    /// Counts the rows of a table in the order in which they are stored, which a copy keeps. No index is used, because
+    /// its order may differ from that of the rows.
     fn add_table(&mut self, connection: &Connection, name: &str) -> Result<(), rusqlite::Error> {
         self.hash.update(name);
         let sql = format!("SELECT * FROM {} NOT INDEXED", quoted(name));
@@ -130,7 +131,8 @@ impl TallyCounter {
     }
 }
 
-/// The tables of a file, by name. What the planner of SQLite knows of them is none of it.
+/// The tables of a file, by name. What the planner of SQLite knows of them is none of it. The planner's figures are
+/// left out, because each file gathers its own.
 fn tables(connection: &Connection) -> Result<Vec<String>, rusqlite::Error> {
     let sql = "SELECT name FROM sqlite_schema WHERE type = 'table' AND name <> ?1
          AND (name NOT LIKE 'sqlite~_%' ESCAPE '~' OR name = 'sqlite_sequence') ORDER BY name";

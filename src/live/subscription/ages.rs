@@ -36,7 +36,8 @@ impl Age {
 }
 
 impl Subscription {
-    /// Applies the limits if they have changed since the last check.
+    /// Applies the limits if they have changed since the last check. A stream whose limit is gone is `fresh`, otherwise
+    /// a screen would show it as stale for ever.
     fn take_limits(&mut self) {
         let now = self.live.stale_after();
         if Arc::ptr_eq(&now, &self.stale_after) {
@@ -57,7 +58,8 @@ impl Subscription {
         self.stale_after = now;
     }
 
-    /// Returns the streams that have become stale, and those that no longer are.
+    /// Returns the streams that have become stale, and those that no longer are. The file is asked once for each
+    /// stream; later the memory knows each change, so no check reads the disk.
     pub(super) async fn look_at_ages(&mut self) -> Result<(), PoolError> {
         self.take_limits();
         let now = Unix::now();

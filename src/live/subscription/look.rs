@@ -31,7 +31,8 @@ impl Following {
         self.view.as_ref().and_then(|view| view.keys())
     }
 
-    /// Skips to the last change if no change for the client came.
+    /// Skips to the last change if no change for the client came. Otherwise a quiet stream would hold back the
+    /// position, and a client that resumes would receive more again.
     fn skip(&mut self, reading: &Reading<'_>) -> bool {
         let is_skipped = self.snapshot.is_none()
             && reading.has_nothing_after(&self.stream, self.keys(), self.position);
@@ -57,7 +58,8 @@ impl Following {
 }
 
 impl Subscription {
-    /// Returns the changes of the first stream that has some up to `through`.
+    /// Returns the changes of the first stream that has some up to `through`. One lock is taken for all streams, so
+    /// that a renderer waits for it once a change.
     pub(super) fn look(&mut self, through: ChangeSeq) -> Look {
         let reading = self.live.pool.changes().read();
         let mut found = Look::Nothing;

@@ -86,7 +86,8 @@ impl Following {
 
 impl Subscription {
     /// Looks up another page of the items that a resumed client may hold: those that match and have not changed since,
-    /// and all that have changed since.
+    /// and all that have changed since. Without it, a client that resumes would keep items that ceased to match while
+    /// it was away.
     pub(super) async fn recall(&mut self, at: usize) -> Result<(), PoolError> {
         let since = self.streams[at].position;
         match self.streams[at].recalled.clone() {

@@ -32,7 +32,8 @@ impl Subscription {
         pool.snapshot(&following.stream, keys, after, PAGE).await
     }
 
-    /// Adds the next page of a snapshot.
+    /// Adds the next page of a snapshot. Until the last page, its position is 0, because a client that resumes in
+    /// between must begin again.
     pub(super) async fn snapshot(&mut self, at: usize) -> Result<(), PoolError> {
         let Some(Snapshot { from, after }) = self.streams[at].snapshot.clone() else {
             return Ok(());
@@ -62,7 +63,8 @@ impl Subscription {
         Ok(())
     }
 
-    /// Everything that the client has is invalid, and all items follow.
+    /// Everything that the client has is invalid, and all items follow. Unsent messages are dropped, because they
+    /// belong to what is invalid.
     pub(super) fn begin_anew(&mut self, reason: &str) {
         let head = self.live.pool.changes().head();
         for following in &mut self.streams {

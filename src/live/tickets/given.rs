@@ -13,7 +13,8 @@ use catalog::KeyHash;
 pub(super) struct Given {
     /// Each with its expiry.
     grants: HashMap<KeyHash, (Lived, Grant)>,
-    /// In the order of their expiry, which is the order of their issue. Some are used.
+    /// In the order of their expiry, which is the order of their issue. Some are used. A used ticket stays in it until
+    /// its time is over, because a search for it would cost more.
     order: Queue,
     /// The tickets of each read key, by its name.
     keys: HashMap<Box<str>, Queue>,
@@ -22,7 +23,7 @@ pub(super) struct Given {
 type Queue = VecDeque<(Lived, KeyHash)>;
 
 impl Given {
-    /// Adds a ticket.
+    /// Adds a ticket. The oldest make place, so that a client that never redeems its tickets blocks nobody.
     pub(super) fn put(&mut self, ticket: KeyHash, ends_at: Lived, now: Lived, grant: Grant) {
         let Self {
             grants,

@@ -35,7 +35,8 @@ impl SharedTickets {
             .await
     }
 
-    /// Removes a ticket, and returns it if its time is not over and its key can read something of it.
+    /// Removes a ticket, and returns it if its time is not over and its key can read something of it. The key is looked
+    /// up now, because it may have been revoked since the ticket was given.
     pub(super) async fn take(&self, ticket: KeyHash) -> Result<Option<Grant>, DatabaseError> {
         let row = self.tables.take_ticket(*ticket.as_bytes()).await?;
         Ok(row.and_then(|row| self.grant(row)))

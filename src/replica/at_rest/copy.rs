@@ -24,6 +24,7 @@ pub(super) struct Copy {
 }
 
 impl Copy {
+    /// It has a place, otherwise it is the file of a daemon alone and must not be replaced.
     pub(super) fn open(path: &Path, file: ReplicaFile) -> Result<Self, AtRestError> {
         let connection = sqlite::open_writer(path, Synchronous::Normal)?;
         let place = LogPlace::stored(&connection)?;
@@ -37,7 +38,8 @@ impl Copy {
     }
 
     /// Applies those that it lacks, in one transaction. One behind which the log has another format ends it: the place behind
-    /// it, and the format.
+    /// it, and the format. The last place is stored in any case, because an entry that does not concern the file stores
+    /// none.
     pub(super) fn apply(
         &mut self,
         entries: &[FollowedEntry],

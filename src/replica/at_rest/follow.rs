@@ -8,7 +8,8 @@ use crate::log::{FollowedEntry, Log};
 use crate::{ApplyError, LogPlace, NewerLog, ReplicaFile};
 
 impl CopiesAtRest<'_> {
-    /// Applies entries up to the head of the log; none: the copies are missing or of no use.
+    /// Applies entries up to the head of the log; none: the copies are missing or of no use. It ends at the head that
+    /// it has read, because others append meanwhile and there may always be one more.
     pub(super) async fn follow(self, log: &mut Log) -> Result<Option<LogPlace>, AtRestError> {
         let Some(mut copies) = self.open()? else {
             return Ok(None);
@@ -58,7 +59,8 @@ impl CopiesAtRest<'_> {
         }
     }
 
-    /// Applies those that a copy lacks, and upgrades it where the log has a newer format.
+    /// Applies those that a copy lacks, and upgrades it where the log has a newer format. The upgrade is repeated if
+    /// the node is killed before the place is stored, so it must change nothing the second time.
     pub(super) async fn apply(
         self,
         copy: &mut Copy,
@@ -111,7 +113,8 @@ impl CopiesAtRest<'_> {
     }
 }
 
-/// Whether another copy has to take the place of this one.
+/// Whether another copy has to take the place of this one. A copy of a newer format is none of them, because a newer
+/// version can use it.
 fn is_of_no_use(error: &ApplyError) -> bool {
     match error {
         ApplyError::DoesNotFit(_) | ApplyError::OtherEntry(_) => true,

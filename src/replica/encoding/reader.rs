@@ -42,6 +42,7 @@ impl<'a> ChangeReader<'a> {
         Ok(bytes)
     }
 
+    /// A longer form of a number is refused, so that equal changes have equal bytes and digests.
     pub(crate) fn number(&mut self) -> Result<u64, MalformedChange> {
         let mut number = 0;
         for shift in (0..64).step_by(7) {
@@ -62,7 +63,8 @@ impl<'a> ChangeReader<'a> {
         Err(MalformedChange("a number is too large"))
     }
 
-    /// A number of things of which each takes a byte at least.
+    /// A number of things of which each takes a byte at least. A larger one is refused at once, so that no memory is
+    /// taken for what is not there.
     pub(crate) fn length(&mut self) -> Result<usize, MalformedChange> {
         let length = usize::try_from(self.number()?).ok();
         length

@@ -29,7 +29,8 @@ pub struct NewEntry<'a> {
 
 impl Log {
     /// Appends an entry; the place behind it. If the answer is lost, this asks until it is known, however long that takes: the
-    /// transaction of the file stays open meanwhile. Do not drop the future.
+    /// transaction of the file stays open meanwhile. Do not drop the future. The nonce is random, because a node may
+    /// have several logs.
     ///
     /// # Errors
     /// See [`AppendError`].
@@ -54,6 +55,7 @@ impl Log {
         Err(ended)
     }
 
+    /// Each wait is longer than the one before, because a commit that waits for its standby must not be ended.
     async fn append_until_known(
         &mut self,
         entry: &NewEntry<'_>,
@@ -129,7 +131,7 @@ impl Log {
     }
 }
 
-/// Whether the statement may have been done all the same.
+/// Whether the statement may have been done all the same. The server may have committed before its answer was lost.
 pub(super) fn leaves_doubt(error: &DatabaseError) -> bool {
     match error {
         DatabaseError::Away(_) => true,

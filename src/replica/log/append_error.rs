@@ -34,7 +34,8 @@ pub enum AppendError {
 }
 
 impl AppendError {
-    /// What a refusal of `append` means to a node that knows the format `known`.
+    /// What a refusal of `append` means to a node that knows the format `known`. An entry that the log no longer keeps
+    /// is unknown only after a lost answer; otherwise nothing was sent before.
     pub(super) fn of(error: DatabaseError, is_in_doubt: bool, known: i32) -> Self {
         if let DatabaseError::Refused { message, .. } = &error
             && error.is(refusal::NEWER_FORMAT)

@@ -19,7 +19,7 @@ use super::{Log, column, leaves_doubt, unexpected};
 use crate::{ChainDigest, LogPlace, ReplicaFile};
 use postgres::{DatabaseCall, DatabaseError, refusal, within};
 
-/// Bytes of a part.
+/// Bytes of a part. A file is stored in parts, because a statement and its memory are bounded and a file is not.
 const PART_BYTES: u64 = 1 << 20;
 /// Parts whose digests are asked for at once: the time of a statement is bounded, and that of a base is not.
 const PARTS_COMPARED: usize = 256;
@@ -206,7 +206,8 @@ pub(crate) async fn store_base(
 }
 
 impl StoredBase {
-    /// Whether the database has the bytes of the files.
+    /// Whether the database has the bytes of the files. The server computes the digests, so that no part has to come
+    /// back.
     pub(crate) async fn is_equal(
         &self,
         connection: &mut PgConnection,

@@ -87,7 +87,8 @@ impl Log {
         Ok(head(&rows)?.0)
     }
 
-    /// What the log has behind a place.
+    /// What the log has behind a place. The wait is longer after each answer that did not come, otherwise a large entry
+    /// would be read in vain for ever.
     ///
     /// # Errors
     /// The database's.

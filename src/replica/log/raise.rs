@@ -27,6 +27,7 @@ impl Log {
         self.append(&entry).await
     }
 
+    /// It names this version, so that older nodes can say which one they need.
     pub(super) async fn raise_once(
         &mut self,
         entry: &NewEntry<'_>,

@@ -12,7 +12,7 @@ use postgres::DatabaseError;
 /// A writer waits so long for entries that it lacks.
 const FOLLOWED_WITHIN: Duration = Duration::from_secs(10);
 
-/// Work that is behind runs so often.
+/// Work that is behind runs so often. A writer holds up its callers meanwhile, so it does not try for ever.
 const TIMES_MAX: u32 = 50;
 
 /// Entries are missing: [`follow`](Behind::follow), and do the work again.
@@ -23,7 +23,8 @@ pub struct Behind {
     pub(super) n: u64,
 }
 
-/// How often a piece of work ran that was behind. Lets others append again when it ends.
+/// How often a piece of work ran that was behind. Lets others append again when it ends. The lock is released when it
+/// is dropped, so that no error leaves the log reserved.
 #[derive(Debug, Default)]
 pub struct Again {
     times: u32,

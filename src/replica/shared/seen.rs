@@ -20,7 +20,8 @@ pub(super) struct Seen {
     pub(super) here: watch::Sender<u64>,
     /// Those of every node that lives.
     everywhere: watch::Sender<u64>,
-    /// Somebody waits until every node has come here.
+    /// Somebody waits until every node has come here. While it is set, the node asks every 20 ms instead of every
+    /// second.
     wanted: watch::Sender<u64>,
 }
 
@@ -91,7 +92,8 @@ impl SharedLog {
         }
     }
 
-    /// Wakes who [waits](Self::wait_for_all).
+    /// Wakes who [waits](Self::wait_for_all). It takes the lock, because a waiter that has looked and does not wait yet
+    /// would miss it otherwise.
     fn wake(&self) {
         // Under the lock: who waits has looked before, or looks again.
         let _state = self.state();
@@ -99,6 +101,7 @@ impl SharedLog {
     }
 }
 
+/// It never falls, because answers may come in another order than the entries.
 fn raise(number: &watch::Sender<u64>, to: u64) {
     number.send_if_modified(|number| {
         let is_newer = *number < to;
