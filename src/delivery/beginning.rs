@@ -33,7 +33,7 @@ pub struct Refilled {
 
 impl Delivery {
     /// The cursor at which a new lane begins; a known sink continues at its cursor. `oldest` is the entry before the
-    /// first one in the journal.
+    /// first one in the journal. A sink of the newest state has no place in the journal, so it holds back no payload.
     pub(super) fn begin(
         &self,
         sink: &Sink,
@@ -95,7 +95,8 @@ impl Delivery {
         Ok(())
     }
 
-    /// Starts a refill of a lane from the data pool; returns its cursor. Blocks.
+    /// Starts a refill of a lane from the data pool; returns its cursor. Blocks. It begins no earlier than the journal
+    /// reaches, otherwise requests that are gone would be passed over.
     pub(super) async fn fill_anew(&self, sink: &Sink) -> Result<Seq, AddError> {
         let newest = *self.journal.newest().borrow();
         let oldest = self.journal.oldest_kept().await?.unwrap_or(newest + 1) - 1;
@@ -144,7 +145,8 @@ impl Delivery {
             .await
     }
 
-    /// Makes a lane refill its sink from the data pool, at the end of the current batch.
+    /// Makes a lane refill its sink from the data pool, at the end of the current batch. The lane does it and not the
+    /// caller, because a refill must not meet a call that is under way.
     ///
     /// # Errors
     /// See [`RefillError`]; nothing has changed then.
@@ -165,7 +167,7 @@ impl Delivery {
 }
 
 /// Whether a sink may write the streams that another one receives; `writes` says whether its plugin writes the data
-/// pool, if that is known.
+/// pool, if that is known. An unknown plugin counts as a writer, because what it writes must not be missed.
 fn may_write(writer: &Sink, writes: Option<bool>, receiver: &Sink) -> bool {
     writes != Some(false) && settings::beginning::may_write(writer, receiver)
 }

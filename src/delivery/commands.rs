@@ -19,12 +19,14 @@ const CHUNK: u32 = 1_000;
 pub(super) struct Commands {
     /// Retries were added or made due.
     pub(super) retries: u64,
-    /// The lane must call its sink at once, even if it is paused.
+    /// The lane must call its sink at once, even if it is paused. A number and not a flag, so that a lane that is busy
+    /// misses no command.
     pub(super) now: u64,
 }
 
 impl Delivery {
-    /// Makes all retries of a sink due and ends a pause of its lane; returns their number. Blocks.
+    /// Makes all retries of a sink due and ends a pause of its lane; returns their number. Blocks. The lane is woken
+    /// after they are stored, because it reads them from the pool.
     pub fn retry_now(&self, lane: &LaneStatus) -> Result<u64, PoolError> {
         let retries = self.pool.retry_now(lane.name())?;
         lane.commands.send_modify(|commands| {

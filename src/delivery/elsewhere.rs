@@ -42,7 +42,8 @@ impl Delivery {
         self.passed_by(&self.shown())
     }
 
-    /// Shows these sinks, which run elsewhere, with the cursors that the pool has now. `reason` says where they run.
+    /// Shows these sinks, which run elsewhere, with the cursors that the pool has now. `reason` says where they run. A
+    /// sink that the pool does not know begins with the next request, so its stand-in has the newest entry.
     ///
     /// # Errors
     /// The pool cannot be read; what was shown before still is.

@@ -54,6 +54,7 @@ impl Known {
     }
 }
 
+/// Reading the whole file for each list would take as long as the file is large.
 fn look(plugin: &str) -> Look {
     let file = std::fs::metadata(plugin).ok();
     file.map_or((0, None), |file| (file.len(), file.modified().ok()))
@@ -107,6 +108,7 @@ impl Delivery {
         self.inspect(&self.plugins, path)
     }
 
+    /// It notes the file as it was before, so that a change meanwhile is seen by the next look.
     fn inspect(&self, plugins: &Plugins, place: &str) -> Result<Arc<PluginFacts>, String> {
         // As it was before it was read: a change meanwhile is seen later.
         let look = look(place);

@@ -35,7 +35,8 @@ use retry_queue::RetryQueue;
 use settings::{Millis, Ordering, Retry as RetrySettings, Sink};
 use trace::Followed;
 
-/// After this number of new batches that fail in a row, the sink counts as down, and not the batches as bad.
+/// After this number of new batches that fail in a row, the sink counts as down, and not the batches as bad. From then
+/// on the pause protects the attempts of all others that wait.
 const FAILURES_BEFORE_PAUSE: u32 = 5;
 /// Where other batches wait, the lane retries the halves of a batch without others between them. One bad item among a
 /// million traps 23 times before it is alone.
@@ -85,7 +86,8 @@ pub struct Lane {
     busy_at: Option<Instant>,
     /// Size of the last batch.
     last_items: usize,
-    /// Spans of the requests in batches that are not settled.
+    /// Spans of the requests in batches that are not settled. They end with the settlement, because only then the
+    /// request is delivered.
     spans: Vec<Followed>,
     /// Progress of a sink with the newest state.
     following: Following,
@@ -223,7 +225,8 @@ impl Lane {
         self.leave_cursor();
     }
 
-    /// Waits for the next assignment or the stop; the instances are dropped.
+    /// Waits for the next assignment or the stop; the instances are dropped. They are dropped, so that a paused sink
+    /// takes no memory of its plugin.
     async fn wait_held(&mut self) {
         self.instances.clear();
         self.end_spans(Some("paused"));
@@ -242,7 +245,8 @@ impl Lane {
         }
     }
 
-    /// Uses new settings or another plugin, which were tried: a pause ends.
+    /// Uses new settings or another plugin, which were tried: a pause ends. Retries are loaded again, because another
+    /// order may need their keys.
     fn take_over(&mut self, assignment: Assignment) {
         let Assignment { sink, plugin } = assignment;
         let (pool, metrics) = (&self.delivery.pool, &self.delivery.metrics);
@@ -260,7 +264,8 @@ impl Lane {
     }
 
     /// Delivers one batch, if there is one: due retries and new entries alternate, or in strict order. If too many
-    /// items wait behind retries, it reads no new entries.
+    /// items wait behind retries, it reads no new entries. A call that was not settled is first, because nothing may
+    /// come between it and its repeat.
     async fn step(&mut self) -> Result<Step, StepError> {
         self.poll_commands().await?;
         if self.plugin.is_none() {
@@ -344,7 +349,8 @@ impl Lane {
         Ok(())
     }
 
-    /// Counts a failure; returns whether the sink counts as down.
+    /// Counts a failure; returns whether the sink counts as down. A sink that rejects works, because it has read the
+    /// batch.
     fn is_down_after(&mut self, failure: &Failure) -> bool {
         self.failures = match failure {
             // Who refuses for good works.
@@ -394,6 +400,7 @@ impl Lane {
         self.pause_for(reason, false)
     }
 
+    /// Instances are dropped, so that the next attempt does not meet a state that caused the failure.
     fn pause_for(&mut self, reason: &str, is_outage: bool) -> Step {
         self.pauses = self.pauses.saturating_add(1);
         let now = Unix::now();

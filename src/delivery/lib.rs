@@ -141,7 +141,8 @@ impl Delivery {
 
     /// Creates lanes, which from here on keep the entries after their cursors in the journal. Also returns the lowest
     /// cursor of the lanes that begin with entries the pool may already have had. The oldest existing entry is the one
-    /// after `oldest`.
+    /// after `oldest`. The lock on the lanes is held meanwhile, so that no entry is released that a new lane begins
+    /// with.
     fn add_from(
         &self,
         sinks: &[settings::Sink],
@@ -194,7 +195,8 @@ impl Delivery {
     }
 
     /// Deletes the data of a sink without a lane: its cursor, retries, dead letters and state. Returns the number of
-    /// undelivered items; `None` if the sink is unknown. Blocks.
+    /// undelivered items; `None` if the sink is unknown. Blocks. The lock is held meanwhile, so that the sink gets no
+    /// lane while its data goes.
     ///
     /// # Errors
     /// SQLite's; [`ForgetError::Configured`].
@@ -251,7 +253,8 @@ impl Delivery {
         self.prepare(None, sink).await.map(drop)
     }
 
-    /// The lane's new settings and plugin; `None`: it has them already.
+    /// The lane's new settings and plugin; `None`: it has them already. The plugin is started on a thread for blocking
+    /// work, because it may compute for long.
     async fn prepare(
         &self,
         lane: Option<&LaneStatus>,
@@ -300,7 +303,8 @@ impl Delivery {
         writers.map(|lane| lane.cursor()).min()
     }
 
-    /// The lanes, or stand-ins, of the sinks that may write a stream to the data pool.
+    /// The lanes, or stand-ins, of the sinks that may write a stream to the data pool. An unknown plugin counts as a
+    /// writer, because its operations must not be missed.
     pub fn writers(&self, stream: &str) -> Vec<Arc<LaneStatus>> {
         let mut lanes = self.shown();
         lanes.retain(|lane| {
@@ -321,6 +325,7 @@ impl Delivery {
         self.passed_by(&self.lanes.read().unwrap_or_else(PoisonError::into_inner))
     }
 
+    /// Sinks of the newest state are beyond every entry, so the newest one is the bound.
     fn passed_by(&self, lanes: &[Arc<LaneStatus>]) -> Seq {
         let newest = *self.journal.newest().borrow();
         let cursors = lanes.iter().map(|lane| lane.cursor());
@@ -333,7 +338,8 @@ impl Delivery {
     }
 
     /// Frees storage: from memory, the entries that every lane has passed; from the journal, the requests that every
-    /// sink has processed and that exceed the retention for future sinks.
+    /// sink has processed and that exceed the retention for future sinks. No lane is added meanwhile, because it could
+    /// begin with what is let go.
     ///
     /// # Errors
     /// The files cannot be read; nothing was freed then.

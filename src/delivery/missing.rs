@@ -44,7 +44,8 @@ impl Delivery {
         }
     }
 
-    /// Logs the missing items of a sink that has just begun.
+    /// Logs the missing items of a sink that has just begun. Only if it has just begun, otherwise each start would
+    /// repeat it.
     pub(super) async fn log_missing(&self, lane: &LaneStatus) -> Result<(), PoolError> {
         let sink = lane.sink();
         let began = self.pool.began_after(&sink.name).await?;

@@ -106,7 +106,8 @@ impl Delivery {
     /// Moves one retry, or all current ones, to the dead letters, and wakes the lane. This includes a batch that the
     /// lane retries at this moment; the result of that call is then ignored.
     /// # Errors
-    /// The files cannot be read or written; some batches may have been moved.
+    /// The files cannot be read or written; some batches may have been moved. It ends at the newest ID of now, so that
+    /// retries that are added meanwhile are not ended unseen.
     pub async fn give_up(
         self: &Arc<Self>,
         sink: &str,
@@ -153,7 +154,8 @@ impl Delivery {
         Ok(given_up)
     }
 
-    /// Moves one batch to the dead letters; returns the number of its items. `None`: it no longer waits.
+    /// Moves one batch to the dead letters; returns the number of its items. `None`: it no longer waits. It looks again
+    /// if the lane was faster, because other items may wait under this ID by then.
     async fn give_up_one(
         self: &Arc<Self>,
         sink: &str,
@@ -207,7 +209,8 @@ impl Delivery {
         Ok(letters)
     }
 
-    /// Reads stored items from the journal; also returns the requests whose items cannot be read, with the reason.
+    /// Reads stored items from the journal; also returns the requests whose items cannot be read, with the reason. An
+    /// entry that is damaged costs its own items only, so that the others are delivered.
     pub(super) async fn read_parts(
         &self,
         parts: &[Part],

@@ -17,7 +17,8 @@ use settings::{Leaves, Sink};
 /// Maximum bytes of a batch's items after their fields were changed.
 const FIELDS_BYTES_MAX: usize = 64 << 20;
 
-/// Facts about the items of one request, read when a condition uses them.
+/// Facts about the items of one request, read when a condition uses them. A text is made only if a condition names it,
+/// because each request would need one otherwise.
 #[derive(Debug, Default)]
 struct OfRequest {
     seq: Option<Seq>,

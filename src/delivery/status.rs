@@ -50,7 +50,8 @@ pub enum LaneState {
         reason: String,
         /// Time of the next attempt.
         until: Unix,
-        /// The database of the cluster did not answer: the sink may work.
+        /// The database of the cluster did not answer: the sink may work. So the status names the database and not the
+        /// sink.
         is_outage: bool,
     },
 }
@@ -86,6 +87,7 @@ pub(super) struct Assignment {
 #[derive(Debug)]
 pub struct LaneStatus {
     name: Arc<str>,
+    /// Apart from `shown`, because each settlement of any lane reads the cursors of all.
     cursor: AtomicU64,
     retried: AtomicU64,
     /// Of a sink with the newest state: it has every change up to here.
@@ -118,6 +120,7 @@ struct Shown {
     writes_pool: Option<bool>,
     takes_removals: bool,
     state: LaneState,
+    /// Apart from `state`, so that a resumed lane shows again what it was before.
     hold: Option<Hold>,
     is_filling: bool,
     /// Requests for a refill from the data pool.
@@ -236,7 +239,7 @@ impl LaneStatus {
         self.shown().takes_removals
     }
 
-    /// The state of the lane.
+    /// The state of the lane. A crash is shown before a pause, because nobody can resume that lane.
     pub fn state(&self) -> LaneState {
         let shown = self.shown();
         if let (Some(hold), false) = (&shown.hold, shown.state == LaneState::Crashed) {

@@ -24,7 +24,7 @@ pub struct Tried {
 
 impl Delivery {
     /// Calls a new instance of the sink with the items. With `sends`, its requests are sent, once; `mark` distinguishes
-    /// them from all other requests.
+    /// them from all other requests. On a thread for blocking work, because the plugin may compute for long.
     pub async fn try_out(
         &self,
         sink: settings::Sink,

@@ -44,7 +44,8 @@ impl Unsettled {
 }
 
 impl Delivery {
-    /// How far the writers of the data pool are behind; `None`: further than memory reaches, or there is no writer.
+    /// How far the writers of the data pool are behind; `None`: further than memory reaches, or there is no writer. The
+    /// pin comes first and the cursors next, so that what a lane passes meanwhile is still found above it.
     ///
     /// # Errors
     /// The files cannot be read.

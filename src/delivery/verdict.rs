@@ -20,14 +20,15 @@ use settings::{Retry as RetrySettings, Sink};
 
 /// Traps of one batch before it is halved; a batch whose sink requests a retry gets all its attempts.
 const TRAPS_MAX: u32 = 3;
-/// The longest pause that a sink can request.
+/// The longest pause that a sink can request. Otherwise a receiver could hold a batch back for as long as it says.
 const ASKED_PAUSE_MAX: Duration = Duration::from_hours(1);
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Attempts {
     /// At the current batch.
     pub(super) batch: u32,
-    /// At its items before that: in batches of which a part was accepted, and while the sink was paused.
+    /// At its items before that: in batches of which a part was accepted, and while the sink was paused. They are shown
+    /// with a dead letter, and do not count towards its end, because the batch was another one.
     pub(super) earlier: u32,
 }
 
@@ -64,7 +65,8 @@ impl Attempts {
 }
 
 /// The rest of a batch, and its attempts, after an attempt in which the sink settled a part of it: the rejected items
-/// become dead letters, the others become a new batch.
+/// become dead letters, the others become a new batch. Its attempts begin at one, because the sink has not refused this
+/// batch yet.
 pub(super) fn rest(
     batch: Batch,
     attempts: Attempts,
@@ -241,7 +243,7 @@ pub(super) fn dead_letter(
 }
 
 /// A dead letter for an unreadable payload: the request log knows its origin, and the journal's table `quarantine` has
-/// its bytes.
+/// its bytes. It needs no item, so that a lost payload is seen by an operator all the same.
 pub(super) fn unreadable(seq: Seq, row: Option<&LogRow>, reason: String) -> DeadLetter {
     let entry = row.map(|row| &row.entry);
     DeadLetter {

@@ -19,11 +19,13 @@ use plugin::{Failure, NotTaken, Progress, Taken};
 use pool::{Part, Retry, Settlement};
 use settings::Ordering;
 
-/// After this number of instances in a row that keep handles, the plugin counts as broken.
+/// After this number of instances in a row that keep handles, the plugin counts as broken. A single one is no reason to
+/// alarm an operator.
 const HOARDERS_MAX: u32 = 10;
 /// Attempts at a batch after which a sink that has accepted nothing since is failing.
 const ATTEMPTS_BEFORE_FAILING: u32 = 3;
-/// Pauses of a lane until they reach the maximum. From then on, the only retry that can be tried is at fault.
+/// Pauses of a lane until they reach the maximum. From then on, the only retry that can be tried is at fault. Otherwise
+/// a bad batch would hold up all others for ever.
 const PAUSES_BEFORE_BLAME: u32 = 7;
 
 impl Lane {
@@ -40,7 +42,8 @@ impl Lane {
         }
     }
 
-    /// The same, but for the call if its results were `too_large` to be stored.
+    /// The same, but for the call if its results were `too_large` to be stored. If the retry is gone, an operator has
+    /// made dead letters of it meanwhile.
     async fn attempt(&mut self, id: i64, too_large: Option<&str>) -> Result<Step, StepError> {
         let Some(retry) = self.delivery.pool.retry(&self.name, id)? else {
             // Somebody has given it up.
@@ -117,6 +120,7 @@ impl Lane {
     }
 
     /// Splits a retry if some of its keys wait in an earlier one. The parts are stored before the sink is called.
+    /// Otherwise one key could overtake itself.
     fn split_off_blocked(&self, retry: &Retry, batch: &Batch, settlement: &mut Settlement) -> bool {
         let Some((free, blocked)) = self.retries.split_retry(retry.id, batch.slices()) else {
             return false;
@@ -168,7 +172,8 @@ impl Lane {
         self.note_failing(failing);
     }
 
-    /// Records why the sink is failing, or that it is not. The next settlement stores it, for the next start.
+    /// Records why the sink is failing, or that it is not. The next settlement stores it, for the next start. Otherwise
+    /// a start would show a failing sink as running.
     pub(super) fn note_failing(&mut self, reason: Option<String>) {
         if self.status.set_takes_nothing(reason.clone()) {
             self.failing = Some(reason);
@@ -217,7 +222,7 @@ impl Lane {
         }
     }
 
-    /// Evaluates a call that was made.
+    /// Evaluates a call that was made. An instance that trapped is dropped, because its memory may be in any state.
     pub(super) fn conclude(
         &mut self,
         called: Called,
@@ -272,7 +277,8 @@ impl Lane {
         self.hoarders = 0;
     }
 
-    /// Quarantines unreadable entries once; they become dead letters of every sink.
+    /// Quarantines unreadable entries once; they become dead letters of every sink. The bytes are kept, so that an
+    /// operator can look at them.
     pub(super) async fn give_up_unreadable(
         &self,
         taken: &mut journal::Taken,

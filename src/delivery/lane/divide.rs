@@ -26,7 +26,8 @@ impl Lane {
         items > 1 && !self.reaches_others()
     }
 
-    /// What became of new batches; if their results are too large, the next step divides them.
+    /// What became of new batches; if their results are too large, the next step divides them. Instances are dropped,
+    /// because they may remember what was not stored.
     pub(super) fn divides(&mut self, taken: Result<Step, StepError>) -> Result<Step, StepError> {
         let too_large = taken.as_ref().err().filter(|error| error.is_too_large());
         self.is_dividing = too_large.is_some();
@@ -87,7 +88,8 @@ fn give_up(batch: &Batch, attempts: Attempts, reason: &str, settlement: &mut Set
     settlement.dead_letters.extend(letters);
 }
 
-/// About the bytes of a batch: the whole of each request that it has items of.
+/// About the bytes of a batch: the whole of each request that it has items of. An estimate is enough, because it bounds
+/// memory only.
 pub(super) fn bytes_of(batch: &Batch) -> usize {
     let slices = batch.slices().iter();
     slices

@@ -27,7 +27,8 @@ impl Lane {
         self.filling.as_ref().is_some_and(|one| !one.is_over)
     }
 
-    /// The last fill of the sink: its id is a part of the idempotency keys.
+    /// The last fill of the sink: its id is a part of the idempotency keys. Otherwise a receiver that knows a key would
+    /// take what is sent again for a repeat.
     pub(super) fn last_fill(&self) -> Option<Fill> {
         let fill = self.filling.as_ref().map(|one| one.fill);
         fill.filter(|fill| fill.number > 0)
@@ -89,7 +90,7 @@ impl Lane {
         Ok(())
     }
 
-    /// Delivers the next page, or retries the rest of one.
+    /// Delivers the next page, or retries the rest of one. Retries go first, so that one page at a time waits.
     pub(super) async fn fill_next(&mut self) -> Result<Step, StepError> {
         let next = match self.sink.ordering {
             Ordering::Strict => self.retries.first(),
@@ -107,6 +108,7 @@ impl Lane {
         }
     }
 
+    /// A first fill needs no removals of what does not match, because the sink never had it.
     async fn fill_page(&mut self, filling: Filling) -> Result<Step, StepError> {
         let limit = PageLimit {
             rows: u32::try_from(self.sink.batch.items_max.min(ROWS_MAX)).unwrap_or(u32::MAX),

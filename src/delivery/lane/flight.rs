@@ -47,7 +47,8 @@ impl Lane {
     }
 
     /// Calls the plugin with each batch concurrently. The outer error is that of [`Lane::write`]; all batches are
-    /// then retried, because they are settled in one step.
+    /// then retried, because they are settled in one step. All are prepared before the first is made, because preparing
+    /// needs the lane and making does not.
     pub(super) async fn write_all(
         &mut self,
         batches: &[Batch],
@@ -78,7 +79,8 @@ impl Lane {
     }
 }
 
-/// Batches of about this number of items each.
+/// Batches of about this number of items each. A key that was met before goes to its first batch, even if that is full,
+/// so that its order stays.
 fn spread(slices: &[Slice], items_each: usize) -> Vec<Batch> {
     let mut batches: Vec<(Vec<Slice>, usize)> = vec![(Vec::new(), 0)];
     let mut of_key: HashMap<(&str, &str), usize> = HashMap::new();

@@ -21,9 +21,10 @@ use settings::Sink;
 
 /// Maximum items of a call.
 const ITEMS_MAX: usize = 10_000;
-/// A place that moved past irrelevant changes only is stored at this interval.
+/// A place that moved past irrelevant changes only is stored at this interval. It costs a commit, and reading such
+/// changes again does no harm.
 const SKIP_STORED_EVERY: Duration = Duration::from_secs(1);
-/// The longest pause that a sink can request.
+/// The longest pause that a sink can request. Otherwise a receiver could stop the sink for as long as it says.
 const ASKED_PAUSE_MAX: Duration = Duration::from_hours(1);
 
 /// Progress of a sink that follows the changes.
@@ -34,7 +35,8 @@ pub(super) struct Following {
     stored_at: Instant,
     /// Failed attempts in a row.
     failures: u32,
-    /// Maximum items of the next call: fewer after traps.
+    /// Maximum items of the next call: fewer after traps. One of them may be what the plugin cannot handle, and halving
+    /// finds it.
     items_max: usize,
     /// Time of the next read.
     pub(super) next: Lived,
@@ -57,7 +59,8 @@ struct Next {
 struct Handed {
     items: Vec<(LatestItem, Action)>,
     sent: Vec<(Arc<str>, String)>,
-    /// Removals that the plugin does not receive.
+    /// Removals that the plugin does not receive. They are no longer stored as sent, because nothing will be said of
+    /// them again.
     unheard: Vec<(Arc<str>, String)>,
 }
 
@@ -74,7 +77,8 @@ impl Default for Following {
 }
 
 impl Lane {
-    /// Loads the place; starts a refill if the changes since then are no longer known.
+    /// Loads the place; starts a refill if the changes since then are no longer known. Without a refill, the receiver
+    /// would keep items whose removals nobody knows any more.
     pub(super) fn open_latest(&mut self) -> Result<(), StepError> {
         let pool = &self.delivery.pool;
         self.filling = pool.filling_of(&self.name)?;
@@ -134,7 +138,7 @@ impl Lane {
         Ok(())
     }
 
-    /// Delivers the next changes.
+    /// Delivers the next changes. The head is marked before the read, so that a change during it wakes the lane again.
     pub(super) async fn follow_next(&mut self) -> Result<Step, StepError> {
         if self.pauses == 0 && Lived::now() < self.following.next {
             return Ok(Step::Later(self.following.next));
@@ -267,7 +271,8 @@ impl Lane {
         Ok(Step::Worked)
     }
 
-    /// Settles a batch that the sink did not accept, or only in part. The newest values of the rest are sent again.
+    /// Settles a batch that the sink did not accept, or only in part. The newest values of the rest are sent again. A
+    /// part that was accepted is settled at once, so that it is not sent again.
     async fn not_followed(
         &mut self,
         batch: &Batch,
@@ -352,7 +357,8 @@ impl Lane {
     }
 }
 
-/// The items of a call: matching items, and removals of all others that the sink may have.
+/// The items of a call: matching items, and removals of all others that the sink may have. A removal is for items that
+/// were sent only, otherwise the receiver would learn of keys that it never had.
 fn handed(sink: &Sink, plugin: Option<&Plugin>, items: Vec<LatestItem>) -> Handed {
     let takes_removals = plugin.is_some_and(Plugin::takes_removals);
     let conditions = sink.r#where.as_ref().map(|one| one.conditions());

@@ -10,7 +10,7 @@ use item::batch::BatchOrigin;
 use pool::{Retry, Settlement};
 use settings::Ordering;
 
-/// Retries per read.
+/// Retries per read. They are read in parts, because a lane can have many and each has a list of items.
 const CHUNK: u32 = 100;
 
 impl Lane {
@@ -36,7 +36,8 @@ impl Lane {
         Ok(())
     }
 
-    /// Applies a settlement, whose retries were stored under these ids.
+    /// Applies a settlement, whose retries were stored under these ids. If that fails, all are loaded again, because a
+    /// key that waits unseen could be overtaken.
     pub(super) async fn replace_retries(
         &mut self,
         settlement: &Settlement,

@@ -22,10 +22,12 @@ const BEHIND_MAX: usize = 100_000;
 /// The position of an operation in the order of acceptance.
 type Operation = (Seq, ItemPosition);
 
-/// Before all operations from the journal.
+/// Before all operations from the journal. A page of a fill is there, because the pool had it before anything that
+/// waits in the journal.
 const OLDEST: Operation = (Seq::MIN, ItemPosition::MIN);
 
-/// The place of a retry, as a whole or for one of its keys: the first operation, and the id of the retry.
+/// The place of a retry, as a whole or for one of its keys: the first operation, and the id of the retry. The ID is a
+/// part of it, because two retries may begin with the same operation.
 ///
 /// A retry has its own place for each of its keys. If it is split, the places of its keys stay, while the first
 /// operation of the whole would change.
@@ -38,7 +40,8 @@ struct Place {
 /// Contents of a retry.
 #[derive(Debug, Default)]
 pub(super) struct Contents {
-    /// Hashes of stream and key, each once with its first operation, in order.
+    /// Hashes of stream and key, each once with its first operation, in order. Hashes and not keys, because a lane may
+    /// hold 100,000 of them.
     keys: Vec<(u64, Operation)>,
     items: usize,
     bytes: usize,
@@ -69,12 +72,14 @@ pub(super) struct RetryQueue {
     places: HashMap<i64, Place>,
     /// The retries with each key, at their places for this key.
     chains: HashMap<u64, BTreeSet<Place>>,
-    /// The retries that can be tried, by the time when they are due.
+    /// The retries that can be tried, by the time when they are due. In order of time, so that the next one is found
+    /// without a scan.
     ready: BTreeSet<(Lived, Place)>,
     /// Keys in retries that wait behind others.
     behind: usize,
     /// Requests in all retries.
     parts: usize,
+    /// Senders choose keys, so the seed is random; two that are equal only wait for each other.
     hasher: RandomState,
 }
 
@@ -163,7 +168,8 @@ impl RetryQueue {
     }
 
     /// The retry to which new waiting slices can be added. It is the last one, if it was not tried, has capacity, and
-    /// no other retry has one of its keys between its operations and the new ones.
+    /// no other retry has one of its keys between its operations and the new ones. Thousands of operations of a hot key
+    /// would be as many retries otherwise.
     pub(super) fn joined(
         &self,
         more: &Contents,

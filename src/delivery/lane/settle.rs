@@ -30,6 +30,8 @@ impl StepError {
 }
 
 impl Lane {
+    /// The retry may have become dead letters meanwhile; then nothing of the step is stored, and the retries are
+    /// loaded.
     pub(super) async fn settle(&mut self, mut settlement: Settlement) -> Result<(), StepError> {
         settlement.called = settlement.cursor.is_some() && self.call.is_some();
         settlement.failing.clone_from(&self.failing);

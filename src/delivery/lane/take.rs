@@ -157,7 +157,8 @@ impl Lane {
         (reason, is_down)
     }
 
-    /// How long the oldest settled entry has waited.
+    /// How long the oldest settled entry has waited. By uptime, because a step of the wall clock would stay in the
+    /// histogram.
     fn measure(&self, batch: Option<&Batch>) {
         let oldest = batch.and_then(|batch| batch.slices().first());
         if let Some(oldest) = oldest
@@ -170,7 +171,8 @@ impl Lane {
     }
 
     /// Whether another batch can be settled together with those before it, which have this number of items and bytes.
-    /// Alternating updates and removals make small batches, and a flush for each of them would be expensive.
+    /// Alternating updates and removals make small batches, and a flush for each of them would be expensive. A sink
+    /// that calls others settles each call alone, because a crash would repeat all of them.
     fn goes_on(&self, items: usize, bytes: usize) -> bool {
         items < self.sink.batch.items_max
             && bytes < self.sink.batch.bytes_max
@@ -179,7 +181,8 @@ impl Lane {
             && self.pauses == 0
     }
 
-    /// Effects outside the daemon are final when the call ends, whether it is settled or not.
+    /// Effects outside the daemon are final when the call ends, whether it is settled or not. So its batches are stored
+    /// before the call.
     pub(super) fn reaches_others(&self) -> bool {
         self.sink.reaches_others()
     }
@@ -236,7 +239,8 @@ impl Lane {
     }
 
     /// Reads new entries after the cursor. `None`: an operator paused the sink or resent dead letters, and entries that
-    /// were accepted afterwards may be among them.
+    /// were accepted afterwards may be among them. Otherwise later entries could reach the sink before the dead letters
+    /// that were resent.
     async fn read_after(
         &self,
         cursor: Seq,
@@ -297,7 +301,8 @@ impl Lane {
         Ok(Step::Idle([retry_at, store_at].into_iter().flatten().min()))
     }
 
-    /// Waits briefly under load, so that many small batches become few large ones; an idle lane continues at once.
+    /// Waits briefly under load, so that many small batches become few large ones; an idle lane continues at once. Each
+    /// batch costs a commit, so a few requests more in each make the lane faster.
     async fn linger(&self) {
         let batch = &self.sink.batch;
         let linger = *batch.linger_ms;

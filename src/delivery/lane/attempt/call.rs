@@ -10,7 +10,7 @@ use base::lease::Lease;
 use item::batch::Batch;
 use plugin::{Failure, Instance, NotTaken, RecycleReason, Taken};
 
-/// A call that is ready to be made.
+/// A call that is ready to be made. It borrows nothing of the lane, so that several calls can be under way at once.
 pub(in crate::lane) struct PreparedCall {
     instance: Instance,
     pub(super) batch: Batch,
@@ -34,7 +34,8 @@ pub(in crate::lane) struct Called {
     pub(super) result: Option<Result<Taken, NotTaken>>,
 }
 
-/// Waits until no call may be under way any more.
+/// Waits until no call may be under way any more. It looks again after each sleep, because the lease is renewed
+/// meanwhile.
 async fn is_over(lease: &Lease) {
     while let left = lease.left()
         && !left.is_zero()
@@ -68,7 +69,8 @@ impl PreparedCall {
 }
 
 impl Lane {
-    /// Prepares a call with a batch: selects its fields, takes an instance and begins its spans.
+    /// Prepares a call with a batch: selects its fields, takes an instance and begins its spans. A batch whose fields
+    /// are too large is halved, because its halves may have the space.
     pub(in crate::lane) async fn prepare(&mut self, batch: Batch) -> Result<Prepared, StepError> {
         let batch = batch.in_fill(self.last_fill());
         let batch = match selection::with_fields(&self.sink, &batch) {
