@@ -12,9 +12,11 @@ use std::time::Duration;
 use base::clock::Lived;
 use base::order::Seq;
 
-/// Entries that arrive within this time after one share its moment.
+/// Entries that arrive within this time after one share its moment. A moment for each entry would take as much memory
+/// as entries come.
 const GRAIN: Duration = Duration::from_millis(100);
-/// Moments that are remembered: under load those of the last seven minutes.
+/// Moments that are remembered: under load those of the last seven minutes. A lane that lags longer needs none that
+/// exact, because the file has points in time.
 const MOMENTS_MAX: usize = 4_096;
 
 /// Numbers of entries, each with the moment at which it arrived; both rise.

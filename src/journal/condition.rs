@@ -40,7 +40,8 @@ pub struct Condition {
 }
 
 impl Condition {
-    /// What of a submission is to be stored, after these entries, which are not among the recent ones yet.
+    /// What of a submission is to be stored, after these entries, which are not among the recent ones yet. What updates
+    /// do is kept as it was accepted, because the stream may be set otherwise since.
     pub(super) fn apply<'a>(
         self,
         submission: Submission,
@@ -89,7 +90,8 @@ impl Condition {
     }
 }
 
-/// As long as it lives, the entries above one number stay in memory, unless they are too many.
+/// As long as it lives, the entries above one number stay in memory, unless they are too many. Otherwise entries could
+/// leave memory between the question and the group, and the condition could not be decided.
 #[derive(Debug)]
 pub struct Pin {
     shared: Arc<Shared>,

@@ -111,7 +111,8 @@ impl File {
         }
     }
 
-    /// How many numbers lie after `cursor`, up to the newest accepted entry.
+    /// How many numbers lie after `cursor`, up to the newest accepted entry. Skipped numbers are left out, because no
+    /// request has them.
     pub(super) fn lag(&self, cursor: Seq) -> u64 {
         lag(cursor, *self.shared.newest.borrow(), &self.skipped)
     }

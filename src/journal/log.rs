@@ -203,7 +203,7 @@ impl LogEntry {
         }
     }
 
-    /// About what it takes in memory.
+    /// About what it takes in memory. Requests that wait are bounded by it, so an estimate is enough.
     pub(super) fn byte_len(&self) -> usize {
         let texts = [
             self.item_key.as_deref(),
@@ -262,7 +262,8 @@ pub struct Filter {
 }
 
 impl Filter {
-    /// Longest text that is looked for.
+    /// Longest text that is looked for. Each entry is searched for it, so a long text would cost as much as the page
+    /// may take.
     pub const TEXT_CHARS_MAX: usize = 200;
 }
 

@@ -18,7 +18,8 @@ use ::postgres::{DatabaseError, MoveIn, MoveOut, STATEMENT_MAX, within};
 use replica::{MovedPart, Tally, TallyCounter};
 pub(super) use times::{Gaps, Place, Points, spans};
 
-/// Rows of a batch, at most, and bytes of it unless the first row is larger.
+/// Rows of a batch, at most, and bytes of it unless the first row is larger. The target has a transaction open
+/// meanwhile, so no batch may take long.
 pub(super) const ROWS_MAX: u32 = 2_000;
 pub(super) const BYTES_MAX: usize = 8 << 20;
 /// An idempotency key is remembered for so long, with the margin of a cluster.
@@ -56,7 +57,8 @@ pub(super) struct Column {
     /// In the database.
     pub(super) name: &'static str,
     pub(super) kind: Kind,
-    /// Whether the file has it as it is, and does not work it out of something else.
+    /// Whether the file has it as it is, and does not work it out of something else. What is derived can differ without
+    /// a loss.
     pub(super) is_compared: bool,
 }
 
@@ -207,7 +209,7 @@ impl Part {
 /// A part that is being read: how far, and what was counted.
 struct Reading {
     part: Part,
-    /// Rows behind it are next.
+    /// Rows behind it are next. By key and not by number of rows, so that each batch is found in the index.
     key: Value,
     counter: TallyCounter,
 }
@@ -273,6 +275,7 @@ impl JournalAtRest {
 
     /// Stores everything that it has in the cluster: log entries, requests that wait, idempotency keys of the last day, refused
     /// bodies, and payloads that could not be read. What was stored is read again. Between two statements a batch is read.
+    /// The counts are of what the server has, because only that survives.
     ///
     /// # Errors
     /// The file's or the database's: then nothing will be committed.

@@ -15,7 +15,8 @@ const HEAD_BYTES: usize = 1 + 8 + 16;
 /// Between connector and stream: no name contains it.
 const BETWEEN: u8 = 0;
 
-/// Where a payload comes from, and where it goes.
+/// Where a payload comes from, and where it goes. It is stored twice, because a page of the log can be lost and its
+/// payload not.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Origin {
     /// UUIDv7.

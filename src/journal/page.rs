@@ -15,7 +15,8 @@ use super::{Engine, Journal, StorageError};
 use base::clock::Unix;
 use base::order::Seq;
 
-/// Entries looked through in the first step, and in every other one.
+/// Entries looked through in the first step, and in every other one. The first is small, because a page may need no
+/// more.
 const FIRST_STEP: u32 = 200;
 const STEP: u32 = 1_000;
 /// Positions stay far below.
@@ -31,10 +32,12 @@ pub struct Budget {
 impl Budget {
     /// Entries looked through for one page, at most.
     pub const ENTRIES_MAX: u32 = 20_000;
-    /// Time that a page has for it; a step that was begun is ended.
+    /// Time that a page has for it; a step that was begun is ended. Connections for reading are few, so no page may
+    /// hold one for long.
     pub const TIME_MAX: Duration = Duration::from_millis(15);
 
-    /// The share of a page that is put together from so many.
+    /// The share of a page that is put together from so many. Otherwise a page of many parts would take many times as
+    /// long.
     pub fn of(parts: u32) -> Self {
         Self {
             entries: Self::ENTRIES_MAX / parts.max(1),

@@ -63,12 +63,13 @@ struct State {
     jobs: Vec<Job>,
     /// Sum of the waiting jobs' bytes, overhead included.
     bytes: usize,
-    /// The writer sleeps: the next push must wake it.
+    /// The writer sleeps: the next push must wake it. A push wakes nobody while the writer works, because a wake-up
+    /// costs a system call.
     asleep: bool,
     closed: bool,
 }
 
-/// What a job costs beside its payload.
+/// What a job costs beside its payload. Without it, small jobs would fill the memory and count as nothing.
 const JOB_OVERHEAD_BYTES: usize = 512;
 
 impl Queue {
@@ -80,6 +81,7 @@ impl Queue {
         }
     }
 
+    /// A job that is alone always fits, otherwise a large request could never be stored.
     pub(super) fn push(&self, job: Job, bytes: usize) -> Result<(), JournalError> {
         let bytes = bytes + JOB_OVERHEAD_BYTES;
         let mut state = self.lock();
@@ -123,7 +125,8 @@ impl Queue {
         self.lock().jobs.len()
     }
 
-    /// Takes everything that waits, exchanging buffers.
+    /// Takes everything that waits, exchanging buffers. Exchanging keeps the memory of both, so that no group allocates
+    /// a list.
     pub(super) fn take(&self, into: &mut Vec<Job>) {
         let mut state = self.lock();
         std::mem::swap(&mut state.jobs, into);

@@ -44,7 +44,8 @@ pub struct Taken {
     pub entries: Vec<Arc<Entry>>,
     /// Everything up to here was looked at: the cursor after these entries.
     pub through: Seq,
-    /// Entries whose payload cannot be read, with the reason.
+    /// Entries whose payload cannot be read, with the reason. Apart from the entries, so that one damaged payload holds
+    /// up no sink.
     pub corrupt: Vec<(Seq, String)>,
     /// Entries whose payload was quarantined before.
     pub quarantined: Vec<(Seq, String)>,
@@ -72,6 +73,7 @@ impl Look {
     }
 
     /// Notes an entry with what its payload takes, if that is wanted and there; false: the batch is full without it.
+    /// The first is taken whatever its size, otherwise a lane could never pass it.
     pub(crate) fn note(&mut self, request: &ReadRequest<'_>, seq: Seq, bytes: Option<i64>) -> bool {
         if let Some(bytes) = bytes {
             self.bytes += usize::try_from(bytes).unwrap_or(usize::MAX / 2);
@@ -90,7 +92,8 @@ impl Look {
 pub(crate) type Found = (Seq, Result<Arc<Entry>, String>);
 
 impl Taken {
-    /// As many of the entries as fit, of those that were looked at.
+    /// As many of the entries as fit, of those that were looked at. Items are counted now, because only a payload that
+    /// was read says how many it has.
     pub(crate) fn of(request: &ReadRequest<'_>, through: Seq, found: Vec<Found>) -> Self {
         let mut taken = Self {
             through,

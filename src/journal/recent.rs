@@ -12,7 +12,8 @@ use super::{ReadRequest, Taken};
 use base::order::Seq;
 use item::batch::Entry;
 
-/// Bytes of entries that stay in memory for the lanes.
+/// Bytes of entries that stay in memory for the lanes. Eight bodies of 1 MB under way are a little more than 8 MiB, and
+/// lanes would read some from the file.
 const RECENT_BYTES_MAX: usize = 10 << 20;
 /// What an entry costs beside its items: itself, what says how it was accepted, and what the allocator rounds up.
 const ENTRY_OVERHEAD_BYTES: usize = 256;
@@ -74,7 +75,8 @@ impl Recent {
         }
     }
 
-    /// An entry that cannot be read comes next: lanes read from the store up to and including it.
+    /// An entry that cannot be read comes next: lanes read from the store up to and including it. Memory has no gaps,
+    /// because a lane would pass over what is missing.
     pub(super) fn forget_all_through(&mut self, seq: Seq) {
         self.entries.clear();
         self.bytes = 0;

@@ -8,7 +8,7 @@ use super::postgres::asked;
 use super::{Engine, Journal, StorageError};
 use base::order::Seq;
 
-/// Bytes of a stretch before the next one begins.
+/// Bytes of a stretch before the next one begins. Their sums are in memory, so a stretch is not a single payload.
 const STRETCH_BYTES: u64 = 1 << 20;
 
 /// How much is kept.

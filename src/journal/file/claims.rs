@@ -62,8 +62,9 @@ pub(super) const WINDOW: Duration = Duration::from_hours(24);
 /// Claims of a run. In memory are those that are not in one yet: at most 2 MB in a table of 32,768 places, which would
 /// be of twice the size with 28,673.
 pub(super) const RUN_CLAIMS: usize = 28_000;
+/// They are bounded, because a sender can repeat any number of keys.
 const CACHED_CLAIMS_MAX: u64 = 50_000;
-/// Claims deleted in one step.
+/// Claims deleted in one step. Deleting a whole run at once would hold up the requests that wait.
 const EXPIRE_STEP: usize = 1_000;
 
 /// Here and below nothing is there that could be replaced, unless the file is damaged; then that is no reason to stop.
@@ -84,7 +85,7 @@ pub(super) struct Held {
 
 impl Held {
     /// From a row that begins with scope, request id, items, payload and time. `None` if that is not what was written:
-    /// a damaged claim holds nothing.
+    /// a damaged claim holds nothing. A start must not fail because of one.
     fn read(row: &Row<'_>) -> Option<(Key, Self)> {
         let held = Self {
             request_id: Uuid::from_bytes(row.get(1).ok()?),
@@ -151,18 +152,21 @@ pub(super) struct Claims {
     log: HashMap<Key, Held>,
     /// The highest number that an entry of the log had.
     last_id: i64,
-    /// What the open transaction put into `log`, with what was there before.
+    /// What the open transaction put into `log`, with what was there before. By it a rolled back transaction is taken
+    /// out of memory, too.
     made: Vec<(Key, Option<Held>)>,
     turn: Option<Turn>,
     clearing: Clearing,
-    /// Claims that may still move along for those that were made.
+    /// Claims that may still move along for those that were made. They move in parts, because each transaction would
+    /// touch pages of both tables otherwise.
     owed: usize,
     runs: Vec<Run>,
     /// Those of the runs, in the same places.
     filters: Filters,
     /// The highest number that a run had.
     last_run: i64,
-    /// Deleted by a transaction that may be rolled back.
+    /// Deleted by a transaction that may be rolled back. They return to the list then, otherwise their claims would be
+    /// missing until the next start.
     deleted: Vec<(Run, Filter)>,
     /// Found in runs.
     cache: Cache<Key, Held>,
@@ -215,7 +219,8 @@ impl Claims {
         })
     }
 
-    /// The claim that holds this scope, if one was made within the window.
+    /// The claim that holds this scope, if one was made within the window. Memory is asked first, because most keys are
+    /// new and the filters spare them the file.
     pub(super) fn find(
         &self,
         connection: &Connection,
@@ -267,7 +272,7 @@ impl Claims {
         self.move_along(connection)
     }
 
-    /// Has older claims move along, faster than new ones are made.
+    /// Has older claims move along, faster than new ones are made. Otherwise the log would grow while a run is written.
     fn move_along(&mut self, connection: &Connection) -> Result<(), rusqlite::Error> {
         /// For each that is made.
         const PACE: usize = 4;

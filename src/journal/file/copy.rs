@@ -16,7 +16,8 @@ use super::{claims, schema, timeline};
 use crate::{Durability, StorageError};
 use base::order::Seq;
 
-/// More requests than the other life can have taken since it was copied.
+/// More requests than the other life can have taken since it was copied. Otherwise a sink that knows the other life
+/// could take a new request for an old one.
 pub(super) const NUMBERS_SKIPPED: u64 = 1 << 40;
 
 /// Where a journal stands.
@@ -59,7 +60,8 @@ pub fn make(path: &Path) -> Result<(), StorageError> {
     schema::open_writer(path, Durability::Os).map(drop)
 }
 
-/// Makes the tables that a journal makes when they are first needed.
+/// Makes the tables that a journal makes when they are first needed. A repair copies into tables of this version, so
+/// tables that are made later must be there.
 pub fn make_later(connection: &Connection) -> Result<(), rusqlite::Error> {
     connection.execute_batch(timeline::CLOCK)?;
     connection.execute_batch(schema::SKIPPED)

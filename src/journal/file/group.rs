@@ -34,7 +34,8 @@ pub(super) struct Group<'a> {
     bodies: &'a mut Bodies,
     last_seq: Seq,
     spans: &'a mut Segments,
-    /// Who called last, as the log has it: most often the same as before.
+    /// Who called last, as the log has it: most often the same as before. So its text is made once and not for each
+    /// entry.
     client: (Client, String),
     payloads: &'a mut Joined,
     /// Every sink has the requests up to here.
@@ -42,7 +43,8 @@ pub(super) struct Group<'a> {
     recent: &'a Mutex<Recent>,
 }
 
-/// The statements that most jobs need, looked up once for the group.
+/// The statements that most jobs need, looked up once for the group. A lookup for each job would cost as much as a part
+/// of the insert.
 struct Statements<'a> {
     request: RequestStatement<'a>,
     payload: CachedStatement<'a>,
@@ -125,7 +127,8 @@ impl<'a> RequestStatement<'a> {
     }
 }
 
-/// Binds a text, unless that is bound already. At first none is.
+/// Binds a text, unless that is bound already. At first none is. A comparison costs less than copying the text into the
+/// statement.
 fn bind_text(
     statement: &mut Statement<'_>,
     at: usize,
@@ -252,6 +255,7 @@ impl<'a> Group<'a> {
         Ok(())
     }
 
+    /// The clock is read only where there is a claim, because most requests have none.
     fn submission(
         &mut self,
         statements: &mut Statements<'_>,

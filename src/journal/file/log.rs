@@ -71,7 +71,7 @@ impl File {
 }
 
 /// Finds an entry by its id and the time in it: among the late ones, in the stretches that the time is in, and in what is
-/// behind them all.
+/// behind them all. The log has no index by ID, because every request would pay for it.
 pub(super) fn of_id() -> String {
     format!(
         "{COLUMNS} seq IN (

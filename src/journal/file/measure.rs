@@ -12,7 +12,8 @@ use crate::measure::LogMinute;
 use base::clock::{Lived, Unix};
 use base::order::Seq;
 
-/// Rows of payloads whose bytes are added up; further ones are taken to be alike.
+/// Rows of payloads whose bytes are added up; further ones are taken to be alike. An exact sum of a long backlog would
+/// read all of it.
 const PAYLOADS_MAX: i64 = 100_000;
 /// About what a log entry takes that is in no closed stretch.
 const ENTRY_BYTES: i64 = 130;

@@ -23,7 +23,8 @@ use crate::{Durability, StorageError};
 use base::clock::{Lived, Unix};
 use base::order::Seq;
 
-/// Of each key the newest claim, of those that have not run out.
+/// Of each key the newest claim, of those that have not run out. A table in memory, because claims of the log and of
+/// runs are one list in the order of their keys.
 const LIVE_CLAIMS: &str = "CREATE TEMP TABLE live_claims (
          scope BLOB PRIMARY KEY, request_id BLOB NOT NULL, payload BLOB NOT NULL, at_ms INTEGER NOT NULL, items INTEGER NOT NULL
      ) WITHOUT ROWID";
@@ -97,7 +98,8 @@ impl FileRows {
         Ok(Self { connection })
     }
 
-    /// Whether nothing of an older version is left to be done.
+    /// Whether nothing of an older version is left to be done. An older file is to be upgraded by a start first,
+    /// because only the writer can do that.
     pub(crate) fn is_current(path: &Path) -> Result<bool, StorageError> {
         let connection = sqlite::open_reader(path, &Arc::default())?;
         if sqlite::format(&connection)? != schema::FORMAT {
@@ -165,7 +167,8 @@ impl FileRows {
     }
 }
 
-/// The rows of the payloads of a group, in the order of [`Part::columns`]. None: its directory is damaged.
+/// The rows of the payloads of a group, in the order of [`Part::columns`]. None: its directory is damaged. The cluster
+/// has a row for each payload.
 fn separate(row: &Row, directory: &[u8]) -> Option<Vec<Row>> {
     let [
         _,
@@ -198,7 +201,7 @@ fn separate(row: &Row, directory: &[u8]) -> Option<Vec<Row>> {
     rows.collect()
 }
 
-/// The value, if it is of this kind.
+/// The value, if it is of this kind. SQLite stores any type in any column, and PostgreSQL does not.
 fn typed(kind: Kind, value: ValueRef<'_>) -> Option<Value> {
     let is_of_kind = match (kind, value) {
         (_, ValueRef::Null) => true,
@@ -329,7 +332,8 @@ impl NewFile {
         Ok(sqlite::commit(&self.connection)?)
     }
 
-    /// Ends it: time goes on from where the cluster was, and numbers far above those that the cluster gives.
+    /// Ends it: time goes on from where the cluster was, and numbers far above those that the cluster gives. The
+    /// numbers are skipped, because the cluster may go on and give them to other requests.
     pub(crate) fn end(mut self, place: &Place) -> Result<(), StorageError> {
         self.end_run()?;
         for (first, lived) in &place.spans {

@@ -142,7 +142,8 @@ impl File {
 }
 
 impl Filter {
-    /// Whose marks lead to the candidates; none: they are all entries.
+    /// Whose marks lead to the candidates; none: they are all entries. Accepted ones of all connectors have no marks,
+    /// because these would name nearly every entry.
     fn marked(&self) -> Option<(Option<&str>, &[Outcome])> {
         let outcomes = self.outcome.as_ref().map(std::slice::from_ref);
         match (&self.connector, self.outcome) {
@@ -189,7 +190,8 @@ impl Filter {
     }
 }
 
-/// Positions as a JSON array: the text of the statement stays the same, however many there are.
+/// Positions as a JSON array: the text of the statement stays the same, however many there are. Otherwise each count of
+/// positions would be another statement to prepare.
 fn list(seqs: &[Seq]) -> String {
     let seqs: Vec<String> = seqs.iter().map(Seq::to_string).collect();
     format!("[{}]", seqs.join(","))

@@ -27,13 +27,15 @@ pub(super) use rows::{quarantine, separate};
 pub(super) const GROUP_BYTES_MAX: usize = 16 << 10;
 /// The same of its directory: readers look at the directories of many rows at once.
 const DIRECTORY_BYTES_MAX: usize = 8 << 10;
-/// Of the column `crc32`: the row is a group.
+/// Of the column `crc32`: the row is a group. It is above the 32 bits of a checksum, so that rows of earlier formats
+/// need no change.
 pub(super) const GROUP: i64 = 1 << 32;
-/// The same: an item of the group may be a removal.
+/// The same: an item of the group may be a removal. So removals are found without reading all payloads.
 pub(super) const REMOVALS: i64 = 1 << 33;
 /// The highest value of the column in the row of one request.
 pub(super) const CRC32_MAX: i64 = GROUP - 1;
-/// First byte of a directory. No origin begins with it.
+/// First byte of a directory. No origin begins with it. So a directory is known even where the checksum of the row is
+/// damaged.
 const FORMAT: u8 = 0xff;
 /// A record of a directory without its origin.
 const RECORD_BYTES: usize = 8 + 4 + 4 + 2;
@@ -87,7 +89,7 @@ pub(super) fn records(crc32: i64, directory: &[u8]) -> Option<Vec<Record<'_>>> {
     (!found.is_empty()).then_some(found)
 }
 
-/// The most payloads that a damaged directory of so many bytes had.
+/// The most payloads that a damaged directory of so many bytes had. It bounds what a damaged row can quarantine.
 pub(super) fn records_max(directory_bytes: usize) -> usize {
     // An origin has an outcome, a time, an id, and what is between two names.
     1 + directory_bytes / (RECORD_BYTES + 1 + 8 + 16 + 1)
@@ -114,6 +116,7 @@ pub(super) struct Joined {
     bytes: usize,
     /// Room for a payload's origin, and for all payloads of a row.
     origin: Vec<u8>,
+    /// It is kept from row to row, so that a group allocates nothing.
     items: Vec<u8>,
 }
 

@@ -16,11 +16,11 @@ use crate::Shared;
 use base::clock::Lived;
 use base::order::Seq;
 
-/// A slice ends after this time, at the next step.
+/// A slice ends after this time, at the next step. Requests that arrive meanwhile wait for its end.
 const SLICE: Duration = Duration::from_millis(5);
 /// Numbers whose payloads are deleted in one step; a slice is as many steps as fit.
 const PAYLOADS_STEP: u64 = 256;
-/// A busy writer deletes payloads when so many wait.
+/// A busy writer deletes payloads when so many wait. Fewer would cost a transaction of their own for little.
 const PAYLOADS_WAITING: u64 = 1_024;
 /// Log entries deleted in one step, and how long a slice of such steps is: whoever waits for a receipt meanwhile waits
 /// for its commit besides.
@@ -29,7 +29,8 @@ const LOG_SLICE: Duration = Duration::from_millis(2);
 /// After a slice of entries or space the writer has so many times its length for other work: deleting
 /// keeps up with whatever comes in, and requests seldom meet it.
 const PAUSE_FACTOR: u32 = 4;
-/// Bytes of free pages that are kept for the next payloads.
+/// Bytes of free pages that are kept for the next payloads. Otherwise the file would shrink and grow again with each
+/// burst.
 const FREE_BYTES_KEPT: i64 = 16 << 20;
 const EXPIRE_EVERY: Duration = Duration::from_secs(10);
 
@@ -52,7 +53,7 @@ pub(super) struct Work<'a> {
     pub(super) shared: &'a Shared,
     /// The highest number that was given out.
     pub(super) last_seq: Seq,
-    /// No request waits.
+    /// No request waits. Then payloads are deleted at once, because nobody is held up.
     pub(super) idle: bool,
 }
 
@@ -60,7 +61,8 @@ pub(super) struct Work<'a> {
 pub(super) struct Pruner {
     log_retention: Duration,
     log_retention_bytes: u64,
-    /// Payloads up to here are deleted; unknown at the start.
+    /// Payloads up to here are deleted; unknown at the start. It is forgotten when a transaction is rolled back,
+    /// because the payloads may still be there.
     pruned_to: Option<Seq>,
     /// When claims, log and free space were last looked at.
     expired_at: Option<Instant>,

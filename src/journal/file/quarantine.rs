@@ -8,7 +8,7 @@
 use base::order::Seq;
 use rusqlite::Connection;
 
-/// The most that are kept.
+/// The most that are kept. Each is of use to a person only, so a damaged disk must not fill the file with them.
 const ROWS_MAX: i64 = 10_000;
 /// Bytes of all of them.
 const BYTES_MAX: i64 = 64 << 20;

@@ -63,7 +63,8 @@ fn select_entries() -> String {
 const DAMAGED_GROUP: &str =
     "the list of the payloads stored together with this one does not match its checksum";
 
-/// Payloads fetched by one statement: the groups that they are in are read whole.
+/// Payloads fetched by one statement: the groups that they are in are read whole. So a page of payloads takes bounded
+/// memory.
 const FETCHED_MAX: usize = 64;
 /// So many times the rows that are looked at in one step may be what they hold.
 const PER_ROW: u32 = 4;
@@ -129,6 +130,7 @@ impl File {
     }
 }
 
+/// The quarantine is asked last, because another lane may have moved a payload there in between.
 async fn read_after(
     reads: &sqlx::SqlitePool,
     request: &ReadRequest<'_>,
@@ -167,7 +169,8 @@ struct Waiting {
     bytes: Option<i64>,
 }
 
-/// Looks at so many entries more, or some more than that; true if the batch may go on behind them.
+/// Looks at so many entries more, or some more than that; true if the batch may go on behind them. Sizes come first, so
+/// that no payload is read that does not fit into the batch.
 async fn look_on(
     look: &mut Look,
     reads: &sqlx::SqlitePool,

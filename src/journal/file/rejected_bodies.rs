@@ -16,7 +16,7 @@ use super::{File, timeline};
 use crate::{LogEntry, RejectedBody, Retention, Shared, StorageError};
 use base::order::Seq;
 
-/// Bodies given up in one step.
+/// Bodies given up in one step. A body can be large, so a few at a time keep the writer's slice short.
 const STEP: i64 = 16;
 
 /// The oldest bodies, with their connectors. Of an entry of the log that is gone the connector is not known.
@@ -32,7 +32,8 @@ const OF_CONNECTOR: &str =
 #[derive(Debug)]
 pub(super) struct Bodies {
     shared: Arc<Shared>,
-    /// Bytes of those of each connector; unknown at the start.
+    /// Bytes of those of each connector; unknown at the start. They are counted again after a rolled back transaction,
+    /// because what it added is gone.
     held: Option<HashMap<Box<str>, u64>>,
 }
 

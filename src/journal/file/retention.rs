@@ -19,8 +19,10 @@ const STEP: i64 = 1_000;
 pub(super) struct Kept {
     /// Those after this one.
     from: Seq,
-    /// What the file ended with when it was opened, until that was counted.
+    /// What the file ended with when it was opened, until that was counted. Counting reads all of it, so it is done
+    /// when somebody asks and not at the start.
     uncounted: Option<Seq>,
+    /// Sums of many payloads and not each size, so that memory does not grow with the file.
     stretches: VecDeque<OpenSegment>,
     /// Of all stretches.
     bytes: u64,

@@ -146,7 +146,7 @@ const ACCEPTED_8: &str = "";
 /// before would put it aside.
 const GROUPS_9: &str = "";
 
-/// What is made of the log: emptied, it is made again at the next start.
+/// What is made of the log: emptied, it is made again at the next start. So a repair need not restore them.
 pub(super) const OF_LOG: [&str; 5] = [
     "log_spans",
     "log_marks",
@@ -155,6 +155,7 @@ pub(super) const OF_LOG: [&str; 5] = [
     "log_sent_again",
 ];
 
+/// A new file can give back pages, otherwise a backlog would keep its size on the disk.
 pub(super) fn open_writer(path: &Path, durability: Durability) -> Result<Connection, StorageError> {
     let connection = sqlite::open_writer(
         path,
@@ -191,7 +192,8 @@ pub(super) fn forget_spans(connection: &Connection) -> Result<(), rusqlite::Erro
     connection.execute_batch(&emptied.concat())
 }
 
-/// The highest sequence number that was given out or skipped, 0 for none.
+/// The highest sequence number that was given out or skipped, 0 for none. Skipped numbers count, because another life
+/// of the file may have given them.
 pub(super) fn last_seq(connection: &Connection) -> Result<Seq, rusqlite::Error> {
     let last = highest(connection, "SELECT max(seq) FROM requests")?;
     let skipped = skipped(connection)?;

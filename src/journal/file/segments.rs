@@ -26,7 +26,8 @@ use base::order::Seq;
 pub(super) const SPAN_ENTRIES: u32 = 1_000;
 /// Entries that a start takes up in one transaction.
 const TAKEN_UP_AT_ONCE: u32 = 100_000;
-/// How much older than those of the stretch before an id may be.
+/// How much older than those of the stretch before an id may be. An ID is given before the body is read, so that an
+/// ordinary body must not make it late.
 const LATE: Duration = Duration::from_secs(1);
 /// What the times of a stretch's ids differ by is rounded up to one of these: of each, few reach over the same moment.
 pub(super) const WITHIN_MS: [u64; 14] = within();
@@ -111,7 +112,8 @@ impl Segments {
         )
     }
 
-    /// The writer rolled a transaction back: what was added in it is not there.
+    /// The writer rolled a transaction back: what was added in it is not there. It is read from the file again, because
+    /// nothing notes what a transaction added.
     pub(super) fn rolled_back(&mut self) {
         self.open = None;
     }
@@ -327,7 +329,8 @@ pub(super) fn id_time(id: &[u8]) -> Unix {
     Unix::from_ms(first.fold(0, |time, byte| (time << 8) | u64::from(byte)))
 }
 
-/// Marks are found by the names that their stretch had: they stand in the order of connectors.
+/// Marks are found by the names that their stretch had: they stand in the order of connectors. Without the names, each
+/// stretch would need a scan of all marks.
 const FORGET: [&str; 5] = [
     "DELETE FROM log_marks WHERE (connector, outcome, first_seq) IN (
          SELECT mark.value ->> 0, mark.value ->> 1, s.first_seq

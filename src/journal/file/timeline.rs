@@ -15,9 +15,10 @@ use rusqlite::{Connection, OptionalExtension};
 use base::clock::{self, Lived, Unix};
 use base::order::Seq;
 
-/// A point is noted this often while requests come.
+/// A point is noted this often while requests come. What is kept is kept longer by so much at most.
 const EVERY: Duration = Duration::from_secs(30);
-/// While none come, the last point moves on this often: time goes on, also over a crash.
+/// While none come, the last point moves on this often: time goes on, also over a crash. More seldom, because each
+/// point is a write.
 const IDLE_EVERY: Duration = Duration::from_mins(5);
 /// The log says when so much is added that no daemon lived.
 const SAID_FROM: Duration = Duration::from_mins(1);
@@ -27,9 +28,11 @@ const SAID_FROM: Duration = Duration::from_mins(1);
 pub(super) struct Timeline {
     lived: Lived,
     seq: Seq,
-    /// The point before it has the same number: it says since when.
+    /// The point before it has the same number: it says since when. So the newer one is moved and not added, otherwise
+    /// an idle daemon would fill the table.
     idle: bool,
-    /// Since this moment time may have passed that was not lived: the wall clock was not trusted yet.
+    /// Since this moment time may have passed that was not lived: the wall clock was not trusted yet. A clock that is
+    /// not synchronized could add years.
     away: Option<(Lived, Unix)>,
 }
 

@@ -59,7 +59,8 @@ pub(super) struct Answer {
 #[derive(Default)]
 pub(super) struct Answers {
     pub(super) receipts: Vec<Answer>,
-    /// Submissions that made the transaction fail.
+    /// Submissions that made the transaction fail. They are answered with the group, because the rollback takes them
+    /// all.
     pub(super) refused: Vec<oneshot::Sender<Result<Receipt, JournalError>>>,
     pub(super) flushes: Vec<oneshot::Sender<()>>,
 }
@@ -98,7 +99,7 @@ pub(super) fn start(
     thread.map_err(StorageError::Thread)
 }
 
-/// A writer that panics has failed for good, too.
+/// A writer that panics has failed for good, too. Nobody knows what it had done, so no file is written any more.
 struct OnPanic(PathBuf, FailStop);
 
 impl Drop for OnPanic {
@@ -201,7 +202,8 @@ impl Writer {
         }
     }
 
-    /// What no caller waits for: copying the write-ahead log back, deleting what is not needed.
+    /// What no caller waits for: copying the write-ahead log back, deleting what is not needed. It comes after the
+    /// answers, so that no caller waits for it.
     fn between_groups(&mut self, idle: bool) {
         if self.shared.give_back.swap(false, Ordering::Relaxed)
             && let Err(error) = self.give_back()
@@ -226,7 +228,8 @@ impl Writer {
         }
     }
 
-    /// Makes the file and its log as small as they can be in a second.
+    /// Makes the file and its log as small as they can be in a second. Twice, because moving pages writes them into the
+    /// log, which is then copied back once more.
     fn give_back(&mut self) -> Result<(), rusqlite::Error> {
         const TIME_MAX: Duration = Duration::from_secs(1);
         let started = Instant::now();
@@ -268,7 +271,8 @@ impl Writer {
         }
     }
 
-    /// Answers the callers, then wakes the lanes.
+    /// Answers the callers, then wakes the lanes. Entries are in memory before the answers leave, because a caller may
+    /// look for its request at once.
     fn publish(&mut self, mut answers: Answers) {
         let mut newest = None;
         {

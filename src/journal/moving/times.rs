@@ -13,7 +13,8 @@ const GENERATION: Duration = Duration::from_hours(6);
 const GENERATIONS_MAX: u32 = 8;
 /// Points of a file are so far apart at least.
 const POINTS_EVERY: Duration = Duration::from_secs(30);
-/// Ranges of numbers that nobody has, at most: with more, neighbors are taken together.
+/// Ranges of numbers that nobody has, at most: with more, neighbors are taken together. Each transaction of a cluster
+/// leaves one, and lag is counted with all of them.
 const GAPS_MAX: usize = 4_096;
 
 /// Where a journal stands.
@@ -66,7 +67,7 @@ impl Points {
         self.0.push((through, at));
     }
 
-    /// Points that rise in both numbers.
+    /// Points that rise in both numbers. Times of nodes differ a little, so an earlier one joins the point before it.
     pub(crate) fn rising(mut self) -> Vec<(Lived, Seq)> {
         self.0.sort_unstable();
         let mut rising: Vec<(Lived, Seq)> = Vec::new();
@@ -102,7 +103,8 @@ impl Gaps {
         self.last = Some(seq);
     }
 
-    /// Takes each two of them together: the numbers are as many, and all of them come first.
+    /// Takes each two of them together: the numbers are as many, and all of them come first. Their sum stays, because
+    /// lag is counted by it.
     fn halve(&mut self) {
         let pairs = self.ranges.chunks(2);
         let joined = pairs.map(|pair| {

@@ -33,7 +33,8 @@ use replica::SharedLog;
 const IDLE: Duration = Duration::from_secs(1);
 /// Between two calls of a group.
 const AGAIN_AFTER: Duration = Duration::from_millis(100);
-/// Callers wait so long for what is in doubt before they are refused.
+/// Callers wait so long for what is in doubt before they are refused. Longer, and each caller would wait for a database
+/// that does not answer.
 const SETTLED_WITHIN: Duration = Duration::from_millis(200);
 
 /// Who stores.
@@ -44,9 +45,10 @@ pub(super) struct Committer {
     /// This life of the node, and whether the database knows it.
     node: Uuid,
     has_joined: bool,
-    /// Of the last group that is committed.
+    /// Of the last group that is committed. By the next number, the server knows a group that is called again.
     last_group: i64,
     session: Option<Session>,
+    /// Nothing else is sent meanwhile, because the number of a group says whether it is there.
     doubt: Option<Sent>,
 }
 
@@ -64,7 +66,8 @@ impl Committer {
         }
     }
 
-    /// Works until the queue is closed and empty. Blocks its thread.
+    /// Works until the queue is closed and empty. Blocks its thread. What is in doubt is settled at the end, because
+    /// the next life has another ID and cannot ask.
     pub(super) fn run(mut self, queue: &Queue, runtime: &Handle) {
         let mut jobs = Vec::new();
         while let Some(work) = queue.wait(IDLE) {
@@ -139,7 +142,8 @@ impl Committer {
         }
     }
 
-    /// Has a group committed, and answers who waits.
+    /// Has a group committed, and answers who waits. The catalog's number is read before the keys are checked, so that
+    /// no newer one is claimed.
     async fn store(&mut self, mut group: Group) {
         let started = Instant::now();
         let deadline = started + self.options.commit_wait;
@@ -253,7 +257,8 @@ impl Committer {
         }
     }
 
-    /// Stores a request alone, if its condition holds.
+    /// Stores a request alone, if its condition holds. Nobody reads meanwhile, so that its place stays behind all that
+    /// was read.
     async fn place(
         &mut self,
         submission: Submission,

@@ -22,11 +22,13 @@ use base::order::Seq;
 
 /// How often it is asked for entries of other nodes.
 const EVERY: Duration = Duration::from_millis(25);
-/// It is asked so often for so long after a hint.
+/// It is asked so often for so long after a hint. What was hinted may not be readable yet, because an older transaction
+/// is still open.
 const OFTEN_FOR: Duration = Duration::from_secs(1);
 /// After a failure.
 const AGAIN_AFTER: Duration = Duration::from_millis(250);
-/// A horizon that does not move for so long is held by a transaction of somebody else.
+/// A horizon that does not move for so long is held by a transaction of somebody else. From then on only transactions
+/// of the cluster count, otherwise any program could stop the sinks.
 const HELD_AFTER: Duration = Duration::from_millis(100);
 /// Entries and bytes of one look.
 const ENTRIES_MAX: i64 = 1_024;
@@ -46,7 +48,7 @@ const READ: &str = "SELECT seq, request_id, stream, outcome, received_ms, arrive
 struct Numbers {
     /// The newest that were read, at most [`COUNTED_MAX`].
     read: VecDeque<Seq>,
-    /// Committed by this node and not read yet.
+    /// Committed by this node and not read yet. They count from the receipt on, because a caller may look at once.
     own: BTreeSet<Seq>,
 }
 
@@ -60,6 +62,7 @@ pub(super) struct Feed {
     through: AtomicU64,
     /// Something was committed.
     hint: Notify,
+    /// An entry that is placed takes the lock, so that no lane passes its place meanwhile.
     reading: tokio::sync::Mutex<Reading>,
     reachable: AtomicBool,
 }
@@ -107,7 +110,8 @@ impl Feed {
         self.reachable.store(reachable, Ordering::Relaxed);
     }
 
-    /// Entries that this node committed: they are counted before anybody has a receipt.
+    /// Entries that this node committed: they are counted before anybody has a receipt. Otherwise a caller with a
+    /// receipt could find its request neither waiting nor delivered.
     pub(super) fn committed(&self, seqs: impl Iterator<Item = Seq>) {
         let mut newest = Seq::MIN;
         let through = self.through();
@@ -252,7 +256,8 @@ impl Feed {
     }
 
     /// Reads everything that is below the horizon of now, and has nobody read on until `place` is done: it is given the
-    /// place just below the horizon, behind everything that was read.
+    /// place just below the horizon, behind everything that was read. Otherwise a lane could pass the place before its
+    /// entry is there.
     pub(super) async fn while_nobody_reads<T>(
         &self,
         place: impl AsyncFnOnce(Seq) -> T,
@@ -280,7 +285,8 @@ pub(super) struct Start {
 }
 
 impl Start {
-    /// At what is there: lanes read that from the database.
+    /// At what is there: lanes read that from the database. Memory begins empty, so that a start does not read all that
+    /// waits.
     pub(super) async fn at_newest(connection: &mut PgConnection) -> Result<Self, DatabaseError> {
         let horizon = number(connection, HORIZON).await?;
         let sql = "SELECT seq FROM payloads WHERE seq < $1 ORDER BY seq DESC LIMIT $2";

@@ -19,7 +19,7 @@ use base::order::Seq;
 
 /// Numbers of one transaction: 4,096, of which the last belongs to an entry that is placed, and the first to none.
 const REQUESTS_MAX: usize = 4_094;
-/// About the bytes of one call. A request that is larger goes alone.
+/// About the bytes of one call. A request that is larger goes alone. The server has all of a call in memory.
 const BYTES_MAX: usize = 32 << 20;
 
 const ACCEPT: &str = "SELECT ord, seq, first_id, first_items FROM accept($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, \
@@ -91,7 +91,8 @@ pub(super) struct Columns {
     scopes: Vec<Option<Uuid>>,
     seconds: Vec<Option<Uuid>>,
     digests: Vec<Option<i64>>,
-    /// Scopes of all claims.
+    /// Scopes of all claims. A second request with one of them waits for the next group, so that no two of a group have
+    /// a claim in common.
     held: HashSet<Uuid>,
     /// Bodies of refused requests, each with the place of its request.
     kept: Vec<(usize, RejectedBody)>,
@@ -373,7 +374,8 @@ fn small(number: i64) -> i16 {
     i16::try_from(number).unwrap_or(i16::MAX)
 }
 
-/// A request that is decided from what is settled, and stored alone.
+/// A request that is decided from what is settled, and stored alone. It goes alone, because its number is given and not
+/// that of its transaction.
 pub(super) struct Placed {
     pub(super) submission: Submission,
     pub(super) seq: Seq,

@@ -119,7 +119,8 @@ impl Node {
         Ok(time.transpose()?)
     }
 
-    /// The highest position whose request came at or before then, by halves; 0: none did.
+    /// The highest position whose request came at or before then, by halves; 0: none did. By halves, because the log
+    /// has no index by time.
     async fn position(&self, at: i64) -> Result<Seq, DatabaseError> {
         let sql = "SELECT coalesce(min(seq), 0), coalesce(max(seq), 0) FROM requests";
         let Some(row) = self.log_reads.first(sqlx::query(sql)).await? else {

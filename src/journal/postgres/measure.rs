@@ -13,7 +13,8 @@ use ::postgres::DatabaseError;
 use base::clock::{Lived, Unix};
 use base::order::Seq;
 
-/// Payloads whose bytes are added up; further ones are taken to be alike.
+/// Payloads whose bytes are added up; further ones are taken to be alike. An exact sum of a long backlog would read all
+/// of it.
 const PAYLOADS_MAX: i64 = 100_000;
 /// Log entries that are counted in one go.
 const STEP: i64 = 20_000;

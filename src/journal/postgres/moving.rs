@@ -18,6 +18,7 @@ use base::order::Seq;
 const NUMBERS_SKIPPED: i64 = 1 << 28;
 
 /// Makes the generations of what is stored next, and has the cluster go on behind them: in time, and in numbers.
+/// Generations are made as old as what they get, so that it goes when it would have gone.
 pub(crate) async fn begin_in(
     connection: &mut PgConnection,
     place: &Place,
@@ -202,7 +203,8 @@ pub(crate) async fn after(
     found.iter().map(|row| values(part, row)).collect()
 }
 
-/// What rows are read from: a bounded number behind `$1`, in order.
+/// What rows are read from: a bounded number behind `$1`, in order. Bytes are bounded, too, because one batch of large
+/// payloads would fill the memory.
 fn source(part: Part) -> String {
     let table = part.table();
     match part.large() {

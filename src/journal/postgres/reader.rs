@@ -18,7 +18,8 @@ use item::batch::{Action, Entry};
 /// Payloads that may have removals, looked for in one step.
 const REMOVALS_MAX: i64 = 500;
 
-/// What waits below a number, without the payloads themselves; what was quarantined has no size.
+/// What waits below a number, without the payloads themselves; what was quarantined has no size. Nothing above the
+/// horizon is read, because an older transaction may still commit below it.
 const WAITING: &str = "SELECT seq, bytes, stream, outcome FROM (
          SELECT seq, octet_length(items)::bigint AS bytes, stream, outcome FROM payloads WHERE seq > $1 AND seq < $2
          UNION ALL SELECT seq, NULL, stream, outcome FROM quarantine WHERE seq > $1 AND seq < $2) AS all_of_it

@@ -4,7 +4,8 @@
 
 use std::borrow::Cow;
 
-/// Stands before what stands for another character. Nobody's text has it, and where one has, it is written twice.
+/// Stands before what stands for another character. Nobody's text has it, and where one has, it is written twice. So
+/// every text comes back as it was, also one that has it.
 const MARK: char = '\u{10FFFF}';
 const NUL: char = '0';
 

@@ -19,7 +19,8 @@ use base::clock::{self, Lived, Unix};
 
 const BEAT: Duration = Duration::from_secs(1);
 const UPKEEP_EVERY: Duration = Duration::from_secs(10);
-/// Of time lived, in one generation.
+/// Of time lived, in one generation. Tables are dropped whole, because deleting rows one by one costs the server as
+/// much as storing them.
 const GENERATION: Duration = Duration::from_hours(6);
 /// An idempotency key holds for a day; a beat and what clocks of nodes differ by come on top.
 const CLAIMS_HELD: Duration = Duration::from_secs(24 * 3_600 + 120);
@@ -74,7 +75,8 @@ pub(super) struct Keep {
 }
 
 impl Node {
-    /// Has time lived go on until it is stopped.
+    /// Has time lived go on until it is stopped. It has its own connection, so that upkeep that waits does not stop
+    /// time.
     pub(super) async fn beat(&self, mut stop: watch::Receiver<bool>) {
         let mut slot = None;
         loop {
@@ -150,6 +152,7 @@ impl Node {
         Ok(())
     }
 
+    /// Tables are made ahead of their turn, because making one takes a lock.
     async fn upkeep_alone(&self, connection: &mut PgConnection) -> Result<(), DatabaseError> {
         let sql = "SELECT c.g, n.lived_ms FROM cluster c JOIN generations n USING (g)";
         let asking = async { Ok(sqlx::query_as(sql).fetch_one(&mut *connection).await?) };
@@ -263,7 +266,8 @@ impl Node {
     }
 }
 
-/// Has time lived go on: the cluster's is that of the node that has lived longest, and no node is behind it.
+/// Has time lived go on: the cluster's is that of the node that has lived longest, and no node is behind it. Otherwise
+/// a node that was away would hold what others let go.
 pub(super) async fn live_on(connection: &mut PgConnection) -> Result<(), DatabaseError> {
     let trusted = clock::trusted_now();
     let sql = "UPDATE cluster SET lived_ms = greatest(lived_ms, $1),

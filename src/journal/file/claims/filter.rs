@@ -38,7 +38,8 @@ pub(super) fn blocks_for(keys: usize) -> usize {
     keys.div_ceil(BLOCK_KEYS).max(1)
 }
 
-/// Which of so many blocks is a key's: by its first half.
+/// Which of so many blocks is a key's: by its first half. Another half than that of the bits, so that keys of one block
+/// do not share bits.
 fn place(key: &Key, blocks: usize) -> usize {
     let half = u128::from_be_bytes(*key) >> 64;
     ((half * blocks as u128) >> 64) as usize
@@ -65,7 +66,8 @@ impl Filter {
         filter
     }
 
-    /// As it is stored: a checksum, then the words, little endian.
+    /// As it is stored: a checksum, then the words, little endian. The checksum is needed, because a lost bit would let
+    /// a repeat pass as new.
     pub(super) fn to_bytes(&self) -> Vec<u8> {
         let words = self.blocks.iter().flat_map(|block| block.0);
         let words: Vec<u8> = words.flat_map(u64::to_le_bytes).collect();
@@ -91,7 +93,8 @@ impl Filter {
 /// The filters of all runs.
 #[derive(Debug)]
 pub(super) struct Filters {
-    /// For each block that of every filter.
+    /// For each block that of every filter. A key is looked up in the same block of each filter, so one row is read in
+    /// order.
     rows: Vec<Vec<Block>>,
 }
 

@@ -33,6 +33,7 @@ pub(super) fn adopt(connection: &Connection, run_claims: usize) -> Result<(), ru
     Ok(())
 }
 
+/// Its claims count as made at the end of the hour, so that none expires early.
 fn adopt_hour(
     connection: &Connection,
     hour: u64,

@@ -22,7 +22,7 @@ pub(super) struct Turn {
     pub(super) filter: Filter,
     /// The highest number in the log that is of this run.
     pub(super) through: i64,
-    /// By their scope.
+    /// By their scope. In order, because appending them writes each page of the table once.
     claims: Vec<(Key, Held)>,
     moved: usize,
     moved_before: usize,
@@ -92,6 +92,7 @@ impl Turn {
         self.moved_before = self.moved;
     }
 
+    /// The claims since the last commit are moved again, because the transaction took them back.
     pub(super) fn rolled_back(&mut self) {
         self.moved = self.moved_before;
         self.done = false;
@@ -157,7 +158,7 @@ impl Clearing {
 }
 
 /// The runs that there are, and their filters, which have so many blocks. A filter that is missing, or is not as it was
-/// stored, is made of its claims.
+/// stored, is made of its claims. A filter that is lost only costs time, because the claims have all that is in it.
 pub(super) fn runs(
     connection: &Connection,
     blocks: usize,
@@ -183,7 +184,7 @@ pub(super) fn runs(
 }
 
 /// After damage: lists the runs that have claims and are not in the list, and takes all that is in the log for claims that
-/// are in no run.
+/// are in no run. A claim that is in the log and in a run does no harm, and one that is in neither would be lost.
 pub(crate) fn list_runs(connection: &Connection) -> Result<(), rusqlite::Error> {
     connection.execute_batch(
         "INSERT INTO claim_runs (run, newest_ms, log_through)

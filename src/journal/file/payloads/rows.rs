@@ -67,6 +67,7 @@ fn row_at(connection: &Connection, seq: Seq) -> Result<Option<Row>, rusqlite::Er
 
 /// Moves the payload of a request into the table `quarantine`, all others of its row stay where they are. A group whose
 /// directory is damaged is moved whole: each of its requests that a sink may need, those after `released`, is listed there.
+/// Only requests that a sink may need are listed, because the others are settled.
 pub(in super::super) fn quarantine(
     connection: &Connection,
     seq: Seq,
@@ -130,7 +131,8 @@ fn remove(connection: &Connection, seq: Seq) -> Result<(), rusqlite::Error> {
     statement.execute([seq.to_column()]).map(drop)
 }
 
-/// Stores payloads that were in a group, as they are: those that do not match their checksums too.
+/// Stores payloads that were in a group, as they are: those that do not match their checksums too. The checksum stays
+/// that of the first storing, so that damage is not hidden by it.
 fn store<'a>(
     connection: &Connection,
     records: impl Iterator<Item = (&'a Record<'a>, &'a [u8])>,

@@ -71,7 +71,8 @@ pub(in super::super) async fn first_from(
     Ok(seqs.into_iter().find(|one| *one >= seq))
 }
 
-/// The requests whose payloads a group with a damaged directory may have.
+/// The requests whose payloads a group with a damaged directory may have. All of them are taken for unreadable, because
+/// nobody can say which they were.
 pub(super) async fn in_damaged(
     reads: &sqlx::SqlitePool,
     key: Seq,

@@ -18,7 +18,8 @@ use crate::JournalError;
 use ::postgres::{DatabaseCall, DatabaseError, refusal};
 use base::clock::Lived;
 
-/// A call that took so long is looked for at the server.
+/// A call that took so long is looked for at the server. The question needs another connection, so it is not asked at
+/// once.
 const LOOKED_FOR_AFTER: Duration = Duration::from_secs(2);
 
 /// A call under way.
@@ -36,7 +37,7 @@ pub(super) struct Sent {
     pub(super) number: i64,
     /// The newest entry of the catalog by which its requests are admitted.
     pub(super) catalog: u64,
-    /// It may be committed already.
+    /// It may be committed already. Then it is called again and not refused, because a refusal could be wrong.
     pub(super) is_doubtful: bool,
     pub(super) call: Option<Call>,
 }
@@ -59,7 +60,8 @@ pub(super) enum Outcome {
 }
 
 impl Committer {
-    /// Gives up a call of which the server knows nothing any more: its answer was lost on the way.
+    /// Gives up a call of which the server knows nothing any more: its answer was lost on the way. Otherwise a node
+    /// would wait for ever where a network has lost the answer.
     pub(super) async fn look_for(&self, sent: &mut Sent) {
         let Some(call) = &mut sent.call else {
             return;
@@ -124,7 +126,8 @@ impl Committer {
         }
     }
 
-    /// What a call that failed comes to; none: the group is called again.
+    /// What a call that failed comes to; none: the group is called again. An error about the connection leaves doubt,
+    /// because the server may have committed before it.
     fn failed(
         &mut self,
         error: DatabaseError,
