@@ -60,7 +60,8 @@ const HEADGATE: &str = "headgate";
 pub struct Repeatable {
     /// The `Idempotency-Key`.
     pub key: String,
-    /// Of the verb and the body.
+    /// Of the verb and the body. By it, a key that is used for another act is refused and not answered with the first
+    /// one's result.
     pub digest: [u8; 32],
 }
 
@@ -164,7 +165,8 @@ impl Pool {
         Ok(())
     }
 
-    /// Whether somebody has acted on a stream since this change: what was made of it before is old at once.
+    /// Whether somebody has acted on a stream since this change: what was made of it before is old at once. So a caller
+    /// that rendered a page meanwhile renders it again.
     pub fn has_acted_since(&self, stream: &str, seq: ChangeSeq) -> bool {
         let acted = self.acted.read().unwrap_or_else(PoisonError::into_inner);
         acted.get(stream).is_some_and(|acted| *acted > seq)

@@ -197,7 +197,8 @@ impl Target<'_> {
         Ok(took_away)
     }
 
-    /// The log is to say what was left out of an operation for its version.
+    /// The log is to say what was left out of an operation for its version. Otherwise a sender could not find out why
+    /// its update does not show.
     fn note_if_stale(
         &self,
         row: &Row<'_>,
@@ -226,6 +227,7 @@ impl Target<'_> {
 }
 
 /// The operations of a batch by their keys: neighbours in the table are written together. Streams get their views.
+/// Pages of the file are written once then, because neighbors share them.
 fn rows_by_key<'a>(
     target: &mut Target<'_>,
     batch: &'a Batch,

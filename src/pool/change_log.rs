@@ -62,9 +62,10 @@ const FIRST_KEPT: &str =
     "SELECT seq FROM change_log WHERE stream = ?1 AND total > ?2 ORDER BY seq LIMIT 1";
 const CUT: &str = "DELETE FROM change_log WHERE stream = ?1 AND seq < ?2";
 
-/// Keys of a row, about: a reader takes whole rows.
+/// Keys of a row, about: a reader takes whole rows. A larger row would be read whole for a few of its keys.
 const KEYS_MAX: u64 = 256;
-/// Keys that the log of a stream with few items holds.
+/// Keys that the log of a stream with few items holds. A small stream that changes often keeps some, so that a screen
+/// that was away need not begin again.
 const KEPT_MIN: u64 = 50_000;
 /// After so many keys it is looked whether there are too many, so that most transactions delete nothing.
 const CUT_EVERY: u64 = 1_024;
@@ -127,6 +128,7 @@ pub(super) struct LogEnds {
 #[derive(Debug, Clone, Copy, Default)]
 struct LogEnd {
     seq: ChangeSeq,
+    /// It counts keys that were cut off, too, so that how many there are is a difference of two rows.
     total: u64,
 }
 

@@ -16,7 +16,8 @@ pub(super) struct ChangeSet<'a> {
     seq: ChangeSeq,
     changes: &'a Changes,
     streams: HashMap<Arc<str>, OfStream>,
-    /// Changes are sent by [`publish_last`](Self::publish_last) alone.
+    /// Changes are sent by [`publish_last`](Self::publish_last) alone. What acts cover is not shown as its source says,
+    /// so the source's change is not sent.
     withheld: bool,
 }
 

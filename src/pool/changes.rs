@@ -39,7 +39,8 @@ const CHANGES_KEPT: Duration = Duration::from_mins(5);
 #[derive(Debug)]
 pub(super) struct StreamChanges {
     pub(super) stream: Arc<str>,
-    /// In the order of their numbers. `None`: they were not collected, because nobody listened.
+    /// In the order of their numbers. `None`: they were not collected, because nobody listened. A stream without
+    /// listeners copies no fields.
     pub(super) changes: Option<Vec<Change>>,
     /// Newest time of data; 1970 if nothing arrived.
     pub(super) updated_at: Unix,
@@ -70,9 +71,10 @@ struct Log {
     floor: ChangeSeq,
     bytes: usize,
     wakeups: Vec<Arc<Wakeup>>,
-    /// Those who listen to some keys alone.
+    /// Those who listen to some keys alone. By key, so that a change wakes only those that wait for it.
     of_keys: HashMap<Box<str>, Vec<Arc<Wakeup>>>,
-    /// Those of them whose keys changed, until they are woken.
+    /// Those of them whose keys changed, until they are woken. They are woken when the writer's lock is free, so that
+    /// waking many does not hold up the next settlement.
     due: Vec<Arc<Wakeup>>,
     /// When the last listener went.
     left_at: Instant,

@@ -110,7 +110,8 @@ pub fn begin_salvaged(
 }
 
 /// Makes the copy at `path` a pool of its own: it has another epoch, and the numbers of changes go on far above those that
-/// the other life may have given out since. Returns the new epoch.
+/// the other life may have given out since. Returns the new epoch. Otherwise a renderer of the other life could resume
+/// here and miss changes.
 ///
 /// # Errors
 /// SQLite's; the file was written by a newer version.

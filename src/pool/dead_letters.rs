@@ -37,7 +37,8 @@ pub struct DeadLetter {
     pub action: Action,
     /// The flattened item as JSON text; empty if the payload could not be read.
     pub fields: String,
-    /// What decides over it beside the order of acceptance.
+    /// What decides over it beside the order of acceptance. Without its version, a letter that is sent again could
+    /// overwrite newer data.
     pub meta: ItemMeta,
     /// Why the sink refused it.
     pub reason: String,

@@ -47,7 +47,7 @@ pub struct GivenUp {
 }
 
 /// Cursors of one sink that are stored within this time after the first of them share a time, that of the last: nothing
-/// is said to be done before it was.
+/// is said to be done before it was. A row for each commit would be as many rows as batches.
 const PROGRESS_GRAIN: Duration = Duration::from_millis(100);
 /// What only the request log needs: it goes with the entries of which it speaks.
 const STATUS_TABLES: [&str; 5] = [
@@ -96,7 +96,8 @@ pub(super) fn move_cursor(
     Ok(())
 }
 
-/// Part of [`Pool::settle`]'s transaction: a sink had these only after another attempt.
+/// Part of [`Pool::settle`]'s transaction: a sink had these only after another attempt. Otherwise they would have the
+/// time of the cursor, which passed them before.
 pub(super) fn note_late(
     connection: &Connection,
     sink: &str,

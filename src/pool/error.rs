@@ -27,7 +27,7 @@ pub enum PoolError {
     File(#[source] FileError),
 }
 
-/// Damage that anybody met in the file.
+/// Damage that anybody met in the file. Any reader may meet it, so a flag carries it to the daemon.
 pub(super) static DAMAGE: Notice = Notice::new();
 
 impl<E: Into<FileError>> From<E> for PoolError {

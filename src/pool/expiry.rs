@@ -21,7 +21,8 @@ pub struct Expired {
 }
 
 impl Pool {
-    /// Some items that have expired by `now`, after that place, the first of them by default. Blocks.
+    /// Some items that have expired by `now`, after that place, the first of them by default. Blocks. It only names
+    /// them, because a removal must go to all sinks through the journal.
     pub fn expired(
         &self,
         now: Lived,

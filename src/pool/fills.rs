@@ -47,7 +47,8 @@ pub struct FillStep {
     pub after: (String, String),
     /// Items that were read for the sink.
     pub read: u64,
-    /// Items of a page that is about to be tried: those of the settlement's retry.
+    /// Items of a page that is about to be tried: those of the settlement's retry. They are stored with their fields,
+    /// so that a crash repeats exactly that page.
     pub page: Vec<Slice>,
     /// There are no rows behind it, and no page waits.
     pub is_over: bool,
@@ -199,6 +200,7 @@ impl Pool {
     }
 
     /// A turn to read many items, of the few that there are at once: renderers, feeds and sinks that are filled take them.
+    /// Otherwise short reads would wait behind long ones.
     pub async fn turn_to_read(&self) -> Option<SemaphorePermit<'_>> {
         self.turns.acquire().await.ok()
     }

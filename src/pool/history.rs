@@ -45,7 +45,8 @@ pub(super) fn read(connection: &Connection) -> Result<History, rusqlite::Error> 
     })
 }
 
-/// From 1 to 2^53 - 1. SQLite's numbers begin with the system's, in each process.
+/// From 1 to 2^53 - 1. SQLite's numbers begin with the system's, in each process. Up to 2^53, because JavaScript reads
+/// larger numbers inexactly.
 fn draw_epoch(connection: &Connection) -> Result<Epoch, rusqlite::Error> {
     connection.query_row("SELECT max(random() & 0x1fffffffffffff, 1)", [], |row| {
         row.get(0).map(Epoch::from_column)
@@ -86,7 +87,8 @@ pub(super) fn last_of_before(seq: ChangeSeq) -> ChangeSeq {
 const RESERVED: u64 = 1_024;
 
 /// Part of every transaction that changes items: `seq` is its last change, and numbers up to `reserved` are reserved.
-/// Returns up to where they are now. `is_exact`: none but those that are used.
+/// Returns up to where they are now. `is_exact`: none but those that are used. They are stored before a change has
+/// them, so that a kill gives none twice.
 pub(super) fn reserve(
     connection: &Connection,
     seq: ChangeSeq,

@@ -39,7 +39,7 @@ struct Streams {
     claimed: HashMap<Arc<str>, usize>,
 }
 
-/// A stream that a step is about to make.
+/// A stream that a step is about to make. Two sinks could pass the limit at once otherwise.
 #[derive(Debug)]
 pub struct Claim {
     stream: Arc<str>,
@@ -66,7 +66,7 @@ impl Made {
         Arc::new(made)
     }
 
-    /// From now on the catalog has these.
+    /// From now on the catalog has these. These do not count, because an operator made them.
     pub(super) fn set_created(&self, created: HashSet<Arc<str>>) {
         let mut streams = self.lock();
         streams.made.retain(|stream| !created.contains(stream));

@@ -93,7 +93,8 @@ impl Pool {
     }
 
     /// The same for who follows what changes. Another node of a cluster may have told of changes that this copy does not have
-    /// yet: they are not told again, and what comes after them is.
+    /// yet: they are not told again, and what comes after them is. A copy that is behind does not send such a renderer
+    /// back to an older state.
     pub fn resumes_from(&self, position: Position) -> bool {
         position.epoch == self.epoch()
             && position.seq >= ChangeSeq::new(self.floor.load(Ordering::Acquire))
@@ -198,7 +199,7 @@ impl Pool {
     }
 
     /// The items of a stream, or those of them that have one of `keys`, one after the other, until `take` wants no more;
-    /// all of one moment.
+    /// all of one moment. In one read transaction, so that an export has no item twice and misses none.
     pub async fn each_item(
         &self,
         stream: &str,
@@ -245,7 +246,7 @@ impl Pool {
         Ok(ChangeSeq::from_column(last))
     }
 
-    /// How many items a stream has; at most `max` are counted.
+    /// How many items a stream has; at most `max` are counted. An exact number of a large stream would read all of it.
     pub async fn count(&self, stream: &str, max: u32) -> Result<u32, PoolError> {
         Ok(sqlx::query_scalar(AssertSqlSafe(format!(
             "SELECT count(*) FROM (SELECT 1 FROM items WHERE stream = ?1 AND {AS_STORED}

@@ -49,9 +49,11 @@ pub struct LatestPlace {
 pub struct LatestStep {
     /// It has everything up to here.
     pub place: Option<ChangeSeq>,
-    /// Stream and key of items that are about to be sent to it.
+    /// Stream and key of items that are about to be sent to it. Before the call, because a crash after it would leave
+    /// an item that nobody removes.
     pub sent: Vec<(Arc<str>, String)>,
-    /// The same of items whose removal it has taken.
+    /// The same of items whose removal it has taken. After the call, because a removal that was lost must be sent
+    /// again.
     pub gone: Vec<(Arc<str>, String)>,
 }
 
@@ -64,7 +66,7 @@ pub struct LatestPage {
     pub through: ChangeSeq,
     /// There is more.
     pub more: bool,
-    /// Every removal after the place is still known.
+    /// Every removal after the place is still known. If not, the sink is filled again.
     pub is_whole: bool,
 }
 

@@ -101,7 +101,8 @@ const LONG_READS_MAX: usize = 2;
 /// Everything up to here is behind every sink, waiting retries included.
 const LOW_WATER: &str = "SELECT min(coalesce((SELECT min(seq) FROM cursors), 9223372036854775807),
     coalesce((SELECT min(first_seq) FROM retries WHERE resent = 0) - 1, 9223372036854775807))";
-/// Views are made for so long when the file is closed.
+/// Views are made for so long when the file is closed. A file at rest may be read by others, and a stop must not take
+/// long.
 const VIEWS_AT_END: Duration = Duration::from_secs(1);
 
 /// The pool. Cheap to share behind an `Arc`.
@@ -120,7 +121,7 @@ pub struct Pool {
     changes: Arc<Changes>,
     made: Arc<Made>,
     sizes: Arc<Sizes>,
-    /// Number of the last act in each stream since the start.
+    /// Number of the last act in each stream since the start. In memory, because a feed asks for it with each request.
     acted: RwLock<HashMap<Arc<str>, ChangeSeq>>,
     /// An [`Epoch`].
     epoch: AtomicU64,

@@ -45,7 +45,7 @@ struct Derived {
 
 impl Pool {
     /// The same as [`Pool::open`] of a copy, which commits to a log. Follow the log next, with the catalog, and then
-    /// [`begin`](Pool::begin).
+    /// [`begin`](Pool::begin). It begins no epoch, because another node may have begun it already.
     ///
     /// # Errors
     /// See [`Pool::open`].
@@ -214,7 +214,8 @@ impl Derived {
     }
 }
 
-/// Listeners read from the file what changed of a stream.
+/// Listeners read from the file what changed of a stream. An entry has rows and no JSON for renderers, so memory would
+/// have to make it for each.
 fn read_from_file(
     connection: &Connection,
     stream: Arc<str>,

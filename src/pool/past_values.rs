@@ -105,7 +105,8 @@ pub(super) struct Differences<'a> {
 }
 
 impl<'a> Differences<'a> {
-    /// Between the fields of an item before and after; none: there is none.
+    /// Between the fields of an item before and after; none: there is none. A value that an update repeats is not
+    /// recorded, otherwise it would push out others.
     pub(super) fn between(before: Option<&str>, after: Option<&str>, by: By<'a>) -> Self {
         let mut left: HashMap<&str, &str> = members(before.unwrap_or("{}")).collect();
         let mut fields: Vec<(String, Option<String>)> = members(after.unwrap_or("{}"))

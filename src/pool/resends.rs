@@ -34,7 +34,8 @@ const CHUNK_MAX: usize = 1_000;
 const REASON: &str = "sent again by an operator";
 
 /// What a retry that replaces another one takes over of its items. Part of [`Pool::settle`]'s transaction;
-/// the new retry is the last row that was inserted.
+/// the new retry is the last row that was inserted. They are moved and not copied, so that an item is never in two
+/// retries.
 pub(super) fn hand_over(
     connection: &Connection,
     from: i64,
@@ -175,7 +176,7 @@ impl Pool {
     }
 
     /// Discards some dead letters of a selection, up to the id `newest`, and remembers of which requests they were;
-    /// returns how many. 0: there are no more. Blocks.
+    /// returns how many. 0: there are no more. Blocks. The log would say otherwise that the sink has the request.
     ///
     /// # Errors
     /// SQLite's; nothing happened.

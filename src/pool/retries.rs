@@ -64,7 +64,8 @@ impl Retry {
     }
 }
 
-/// What a sink is called with for the first time: a batch, or several at once that have no key in common.
+/// What a sink is called with for the first time: a batch, or several at once that have no key in common. It is stored,
+/// because a receiver knows a repeat only by the same items.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Call {
     /// The items of each batch, in order of acceptance.
@@ -105,7 +106,8 @@ pub(super) fn end_call(connection: &Connection, sink: &str) -> Result<(), rusqli
     Ok(())
 }
 
-/// Whether a retry is still there: an operator may have given it up while it was tried.
+/// Whether a retry is still there: an operator may have given it up while it was tried. Otherwise an item could be
+/// delivered and be a dead letter, too.
 pub(super) fn waits(connection: &Connection, retry: &Retry) -> Result<bool, rusqlite::Error> {
     connection
         .prepare_cached("SELECT EXISTS (SELECT 1 FROM retries WHERE id = ?1)")?

@@ -43,7 +43,7 @@ pub(super) struct State<'a> {
     /// The highest version of any operation so far.
     pub(super) reached: Option<Reached<'a>>,
     /// What removals have reached: it counts for fields that are not there, too. Without an item, what the key has
-    /// reached.
+    /// reached. Otherwise an older update could bring back a field that a removal took.
     pub(super) floor: Option<Version>,
     /// The last removal; (0, 0): none is known.
     pub(super) removed: Place,
@@ -56,7 +56,7 @@ pub(super) struct Shown<'a> {
     pub(super) fields: Fields<'a>,
     /// [`Operation::index`] of the update that it shows. None: still the one that it showed before.
     pub(super) by: Option<usize>,
-    /// It is not the item that was there before.
+    /// It is not the item that was there before. Its time of creation begins again then.
     pub(super) is_new: bool,
 }
 

@@ -35,7 +35,8 @@ impl LetterHits {
 }
 
 impl Pool {
-    /// The streams among these that have an item with this key, in their order.
+    /// The streams among these that have an item with this key, in their order. One lookup for each stream, because the
+    /// index begins with the stream.
     ///
     /// # Errors
     /// SQLite's.

@@ -23,7 +23,7 @@ pub struct Staged {
     pub publishes: Vec<Batch>,
     /// Changes of the sink's own state: key, and value or nothing.
     pub state: Vec<(String, Option<Vec<u8>>)>,
-    /// The streams that come to be with it.
+    /// The streams that come to be with it. They are held until the commit, so that their places stay taken.
     pub claims: Vec<Claim>,
 }
 
@@ -72,7 +72,8 @@ pub struct Settlement {
     pub retries: Vec<Retry>,
     /// Items that the sink refused for good.
     pub dead_letters: Vec<DeadLetter>,
-    /// The batch that the sink is about to be called with.
+    /// The batch that the sink is about to be called with. It is stored before the call, so that a crash repeats
+    /// exactly this batch.
     pub calling: Option<Call>,
     /// The batch that was stored so is over, with `cursor`.
     pub called: bool,

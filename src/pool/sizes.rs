@@ -62,7 +62,8 @@ pub(super) struct Counting {
 }
 
 thread_local! {
-    /// The bytes and the number of the row that the upsert of this thread is about to replace.
+    /// The bytes and the number of the row that the upsert of this thread is about to replace. SQLite calls the
+    /// function on the thread of the statement, so a cell of the thread carries the answer.
     static REPLACED: Cell<Option<(usize, i64)>> = const { Cell::new(None) };
     /// The place of the operation that it applies.
     static PLACE: Cell<Place> = const { Cell::new((Seq::MIN, ItemPosition::MIN)) };

@@ -16,7 +16,8 @@ const KEYS_MAX: usize = 2_000;
 
 impl Pool {
     /// The keys of an accepted request's items of which the pool holds something else that was accepted later, or that
-    /// were removed since. `merges`: updates of the stream leave fields that they do not name.
+    /// were removed since. `merges`: updates of the stream leave fields that they do not name. The same value again
+    /// counts as nothing newer, because sending it changes nothing.
     pub async fn newer_than(
         &self,
         entry: &Entry,

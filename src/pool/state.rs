@@ -8,6 +8,7 @@ use rusqlite::{Connection, OptionalExtension, params};
 
 use super::{Pool, PoolError};
 
+/// With the cursor, because a value of a call that is repeated would count twice.
 pub(super) fn store(
     connection: &Connection,
     sink: &str,

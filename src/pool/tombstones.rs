@@ -32,9 +32,11 @@ use forgetting::Forgetting;
 use item::batch::{Action, Entry};
 use item::{ItemRef, Version};
 
-/// Removals that are published to renderers that come back: the newest ones.
+/// Removals that are published to renderers that come back: the newest ones. Beyond it a renderer reads all items
+/// again, which costs less than keeping every removal.
 const PUBLISHED_MAX: i64 = 100_000;
-/// Removals with a version that nothing else needs: the newest ones of each stream.
+/// Removals with a version that nothing else needs: the newest ones of each stream. Something older may come from
+/// outside at any time, so no other limit ends them.
 const VERSIONS_MAX: i64 = 100_000;
 /// A dead letter from before the removal may be sent again at any time, and must not bring the item back. A
 /// sink may have put it into another stream, but never under another key.
@@ -127,7 +129,8 @@ impl Removals {
         self.absent.clear();
     }
 
-    /// Whether an update without a version that was accepted at this place may meet a removal that matters to it.
+    /// Whether an update without a version that was accepted at this place may meet a removal that matters to it. It is
+    /// asked first, so that updates of a stream without removals need no look into the file.
     pub(super) fn concern(&self, stream: &str, place: Place) -> bool {
         let of = self.of.get(stream);
         of.is_some_and(|of| of.versions || rules::is_behind(place, of.last))

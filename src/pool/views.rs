@@ -28,7 +28,8 @@ use sql::{StreamView, free, identifier};
 const COLUMNS_MAX: usize = 1_000;
 /// Longer names make no column.
 const NAME_BYTES_MAX: usize = 256;
-/// Shapes remembered for each stream; when there are more, they are looked at again.
+/// Shapes remembered for each stream; when there are more, they are looked at again. A source can make any number of
+/// them, so memory is bounded.
 const SHAPES_MAX: usize = 10_000;
 
 /// With so few streams a changed schema is read again within a millisecond: views are made by the transaction itself.

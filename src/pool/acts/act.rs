@@ -11,7 +11,8 @@ use base::clock::{Lived, Unix};
 /// Who acts.
 #[derive(Debug, Clone)]
 pub struct Author {
-    /// Whose acts these are, for undo and for repeats.
+    /// Whose acts these are, for undo and for repeats. Apart from the shown name, because a token and a key can have
+    /// the same one.
     pub operator: Arc<str>,
     /// What others read: a bare name.
     pub name: Arc<str>,
@@ -20,7 +21,8 @@ pub struct Author {
     pub request_id: Uuid,
 }
 
-/// When an override or a hold ends.
+/// When an override or a hold ends. A span counts in uptime, because nobody can set that clock; a time of day needs the
+/// wall clock.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Until {
     /// In time lived.
@@ -72,7 +74,8 @@ pub enum Act {
         /// The JSON text of a flat object.
         fields: String,
         until: Option<Until>,
-        /// Also of an item or a field that is not there.
+        /// Also of an item or a field that is not there. It must be said, otherwise a misspelled name would make a
+        /// field.
         create: bool,
     },
     /// The sum is shown instead of the source's value.

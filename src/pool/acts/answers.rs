@@ -15,7 +15,8 @@ use base::order::ChangeSeq;
 /// acts and requests alike.
 const KEPT: Duration = Duration::from_hours(24);
 
-/// The first answer to this call, if it was made before.
+/// The first answer to this call, if it was made before. So a caller that lost the answer can repeat the call and
+/// changes nothing twice.
 pub(super) fn earlier(connection: &Connection, call: &Call<'_>) -> Result<Option<Acted>, Fault> {
     let Some(repeatable) = call.repeatable else {
         return Ok(None);

@@ -69,7 +69,7 @@ impl Acting<'_> {
         }
     }
 
-    /// The change waits: what was shown stays.
+    /// The change waits: what was shown stays. Only the newest is kept, because nothing else will be shown.
     fn keep(
         &mut self,
         stream: &Arc<str>,

@@ -25,7 +25,7 @@ pub(crate) struct ActStreams {
 
 #[derive(Debug, Default)]
 struct Concern {
-    /// The whole stream is held.
+    /// The whole stream is held. Then its keys need not be known, because each of them is concerned.
     held: bool,
     /// Hashes of keys instead of keys, which may be long. Two that collide cost a look into the file.
     keys: HashSet<u64>,
@@ -64,7 +64,8 @@ impl ActStreams {
         }
     }
 
-    /// A transaction has changed something of the stream and is committed: forgets what is over.
+    /// A transaction has changed something of the stream and is committed: forgets what is over. Otherwise each key
+    /// that was ever overridden would cost a look for ever.
     pub(crate) fn settle(
         &mut self,
         connection: &Connection,

@@ -20,7 +20,7 @@ use crate::{Pool, PoolError};
 use base::clock::{Lived, Unix};
 use uuid::Uuid;
 
-/// When something ends next.
+/// When something ends next. Both clocks are named, because an end can be a span or a time of day.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct NextEnd {
     /// By time lived.
@@ -167,6 +167,7 @@ impl Acting<'_> {
     }
 }
 
+/// An end has an author as every other act, so that the audit log has no change without one.
 fn by_headgate() -> Author {
     Author {
         operator: HEADGATE.into(),

@@ -291,7 +291,8 @@ impl Acting<'_> {
     }
 
     /// Drops writes of a field that nothing can bring back: those before the newest set or release that cannot be undone
-    /// any more, and that one if it is a release.
+    /// any more, and that one if it is a release. Otherwise a field that is overridden every second would keep each of
+    /// its values.
     pub(super) fn compact(&self, stream: &str, key: &str) -> Result<(), rusqlite::Error> {
         let mut listed = self
             .connection
@@ -343,7 +344,8 @@ fn released_values(key: &str, state: &KeyState, fields: Option<&[String]>) -> Va
     of_fields(key, &values.filter(|(name, _)| is_released(name)).collect())
 }
 
-/// For the audit log: an item with some fields; of large ones their names alone.
+/// For the audit log: an item with some fields; of large ones their names alone. Large values are left out, so that an
+/// act cannot fill the audit log.
 pub(super) fn of_fields(key: &str, fields: &BTreeMap<&str, &str>) -> Value {
     const BYTES_MAX: usize = 4 << 10;
     const NAMED_MAX: usize = 50;

@@ -23,18 +23,21 @@ pub(super) enum Op {
 pub(super) struct Write {
     pub(super) n: ChangeSeq,
     pub(super) op: Op,
-    /// The value that was shown after it, as JSON; empty of a release.
+    /// The value that was shown after it, as JSON; empty of a release. Of an add it is kept, too, because an undo
+    /// before it may leave nothing to add to.
     pub(super) value: String,
     /// What an add adds.
     pub(super) step: String,
-    /// What an add would have added to without an override; empty: there was no such field.
+    /// What an add would have added to without an override; empty: there was no such field. It is kept, because the
+    /// source may have changed by the time an earlier write is undone.
     pub(super) start: String,
     pub(super) by: String,
     pub(super) at: Unix,
     pub(super) until: Option<Until>,
     /// An add that leaves the `until` that is there.
     pub(super) keeps_until: bool,
-    /// From which number on its `until` is over; 0: it is not.
+    /// From which number on its `until` is over; 0: it is not. A number and not a time, so that every fold has the same
+    /// result, whatever the clock says.
     pub(super) ended: ChangeSeq,
 }
 

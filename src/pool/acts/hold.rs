@@ -20,7 +20,8 @@ pub(super) use held::{Held, Scope, held};
 
 /// Held keys of a stream.
 const HELD_MAX: u64 = 10_000;
-/// Items of a stream that is held as a whole.
+/// Items of a stream that is held as a whole. Each of them may wait, and all are shown again in one transaction when
+/// the hold ends.
 const ITEMS_MAX: u64 = 1_000_000;
 
 /// For the audit log.

@@ -39,7 +39,8 @@ pub struct PutIntent {
     pub key: String,
     /// The JSON text of the flat object; none: the item is to be removed.
     pub fields: Option<String>,
-    /// What a PUT replaces; none: there was no item.
+    /// What a PUT replaces; none: there was no item. It is kept now, because the data overwrites it before the act is
+    /// recorded.
     pub(super) before: Option<String>,
     /// The number of the PUT that is undone; none: it is a PUT.
     pub(super) undoes: Option<ChangeSeq>,
@@ -84,7 +85,8 @@ impl PutIntent {
         Ok(())
     }
 
-    /// Deletes it. False: somebody else has.
+    /// Deletes it. False: somebody else has. The transaction that deletes it records the act, so that two callers
+    /// record it once.
     fn delete(&self, connection: &Connection) -> Result<bool, rusqlite::Error> {
         let sql = "DELETE FROM act_intents WHERE request_id = ?1";
         Ok(connection.execute(sql, [self.request_id().to_string()])? > 0)
@@ -234,7 +236,8 @@ impl Pool {
         self.write(|writer| intent.delete(&writer.connection).map(drop))
     }
 
-    /// PUTs and their undos that are under way, or whose caller is gone. Blocks.
+    /// PUTs and their undos that are under way, or whose caller is gone. Blocks. The daemon reads them, because a
+    /// caller that died between data and act can finish neither.
     ///
     /// # Errors
     /// SQLite's.

@@ -60,7 +60,8 @@ pub(super) struct KeyState {
     pub(super) source: Option<(Form, ChangeSeq)>,
     pub(super) kept: Option<Kept>,
     pub(super) overrides: BTreeMap<String, Override>,
-    /// Its row in `shown`: a number, and what is shown.
+    /// Its row in `shown`: a number, and what is shown. Without acts there is none, so that a stream without acts pays
+    /// nothing.
     stored: Option<(ChangeSeq, Option<Form>)>,
     /// Number under which renderers are told that it is gone; 0: they are not.
     removed: ChangeSeq,
@@ -126,7 +127,7 @@ impl KeyState {
         }
     }
 
-    /// The number of what is shown now.
+    /// The number of what is shown now. It is not that of the source where an act has shown something since.
     pub(super) fn shown_seq(&self) -> ChangeSeq {
         match (&self.stored, &self.source) {
             (Some((seq, _)), _) | (None, Some((_, seq))) => *seq,

@@ -9,7 +9,8 @@ use serde_json::value::RawValue;
 /// A sum has at most so many digits, because an exponent of a few characters can stand for any number of them.
 const DIGITS_MAX: usize = 100;
 
-/// A number is `digits` times ten to the power of minus `decimals`.
+/// A number is `digits` times ten to the power of minus `decimals`. A float would change digits that the source has
+/// sent.
 struct Decimal {
     digits: BigInt,
     decimals: u32,

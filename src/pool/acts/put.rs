@@ -18,10 +18,12 @@ use base::order::ChangeSeq;
 #[derive(serde::Serialize, serde::Deserialize)]
 pub(super) struct PutScope {
     pub(super) key: String,
+    /// An undo puts it again as data.
     pub(super) before: Option<String>,
 }
 
 impl Call<'_> {
+    /// Only the row that the PUT wrote is replaced, otherwise newer data of a source would be lost.
     pub(super) fn undo_put(&self, acting: &Acting<'_>, past: Past) -> Result<Undo, Fault> {
         let Some(put) = past.put else {
             return Err(ActRefused::NothingToUndo.into());

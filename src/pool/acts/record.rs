@@ -14,7 +14,7 @@ use crate::{Pool, PoolError};
 use base::clock::Unix;
 use base::order::ChangeSeq;
 
-/// Acts of an operator in a stream that can be undone.
+/// Acts of an operator in a stream that can be undone. What undo needs of each is kept, so the list is bounded.
 const LISTED_MAX: i64 = 100;
 /// Bytes of what was kept, in a stream, for the undo of takes and resumes.
 const KEPT_BYTES_MAX: i64 = 64 << 20;

@@ -272,7 +272,8 @@ impl Call<'_> {
         Ok(true)
     }
 
-    /// Somebody else held, took or resumed there since.
+    /// Somebody else held, took or resumed there since. An undo would bring back what the other operator has decided
+    /// about since.
     fn conflict(&self, acting: &Acting<'_>, past: &Past) -> Result<(), Fault> {
         let later: Vec<(String, String, String)> = {
             let sql = "SELECT verb, by_name, coalesce(scope, '') FROM acts

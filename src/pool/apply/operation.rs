@@ -71,7 +71,8 @@ impl<'a> Row<'a> {
         }
     }
 
-    /// It is an update without a version that takes the place of what is there.
+    /// It is an update without a version that takes the place of what is there. These need no read of the row, because
+    /// what they leave does not depend on it.
     pub(super) fn is_plain_update(&self, of_stream: OnUpdate) -> bool {
         !self.removes
             && !self.origin.is_made

@@ -7,7 +7,7 @@
 
 use std::hash::{BuildHasher, RandomState};
 
-/// Keys that are remembered: 512 KiB when all of them are.
+/// Keys that are remembered: 512 KiB when all of them are. Its size is fixed, so that many keys cost no more memory.
 const SLOTS: usize = 1 << 16;
 
 /// The numbers of some rows. A key that comes to the slot of another one takes it.
@@ -15,6 +15,7 @@ const SLOTS: usize = 1 << 16;
 pub(crate) struct RowNumbers {
     /// The half of a key's hash that did not choose the slot, and the number of its row; 0: none. Zeros take no memory.
     slots: Box<[u64]>,
+    /// Senders choose keys, so the seed is random.
     hasher: RandomState,
 }
 

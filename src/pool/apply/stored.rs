@@ -21,7 +21,8 @@ pub(crate) enum Stored {
 /// A row of `items`.
 pub(crate) struct StoredRow {
     pub(super) json: String,
-    /// What fields were written by, where that differs from the key.
+    /// What fields were written by, where that differs from the key. Most rows have none, because all fields come from
+    /// one request.
     merged: Option<String>,
     place: Place,
     pub(super) updated_at: String,

@@ -51,7 +51,7 @@ const DELETE: &str = "DELETE FROM items WHERE stream = ?1 AND key = ?2";
 /// Overwrites rows without a look at them.
 pub(super) struct Overwriting<'a> {
     connection: &'a Connection,
-    /// Each is prepared when the first row needs it.
+    /// Each is prepared when the first row needs it. Batches of one item would prepare both for one row otherwise.
     upsert: Option<Overwrite<'a>>,
     update: Option<Overwrite<'a>>,
 }
@@ -284,7 +284,8 @@ impl Key<'_> {
         Ok(())
     }
 
-    /// A removal took nothing, and keeps away what is older than it.
+    /// A removal took nothing, and keeps away what is older than it. Otherwise an older update that comes late would
+    /// bring back what the removal took.
     fn set_floor(&self, target: &Target<'_>, state: &State<'_>) -> Result<(), rusqlite::Error> {
         let mut set = target.connection.prepare_cached(SET_FLOOR)?;
         set.execute(params![
@@ -297,7 +298,8 @@ impl Key<'_> {
         Ok(())
     }
 
-    /// There is no item any more. Also if there was none, the removal is remembered.
+    /// There is no item any more. Also if there was none, the removal is remembered. Something older may come late and
+    /// must not bring the item back.
     fn remove(
         &self,
         target: &mut Target<'_>,

@@ -182,7 +182,8 @@ impl Moment<'_> {
 }
 
 impl Pool {
-    /// What changed of a stream after a position, or of these keys.
+    /// What changed of a stream after a position, or of these keys. The last number is read before the rows, so that no
+    /// change of the range is missed.
     pub(crate) async fn changed_rows(
         &self,
         kind: StateKind,

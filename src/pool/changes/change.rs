@@ -21,7 +21,7 @@ pub struct Change {
     pub removed: bool,
     /// The item as renderers see it, `{"key":…,"fields":…,"updated_at":…,"seq":…}`, with `overridden` behind
     /// `fields` where operators have overridden some; of a removed item
-    /// the key as a JSON string.
+    /// the key as a JSON string. It is written once for all renderers, because each of them would write the same text.
     pub json: Bytes,
     /// Where its fields stand in that.
     fields: Range<usize>,

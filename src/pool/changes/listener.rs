@@ -53,7 +53,7 @@ impl Wakeup {
 pub struct Listener {
     pub(super) changes: Arc<Changes>,
     pub(super) streams: Box<[Arc<str>]>,
-    /// Of some keys alone.
+    /// Of some keys alone. Otherwise a screen of one item would be woken by each change of a large stream.
     pub(super) keys: Option<Box<[String]>>,
     /// Rings after each change of one of the streams.
     pub wakeup: Arc<Wakeup>,

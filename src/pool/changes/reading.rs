@@ -21,7 +21,7 @@ pub enum Recent {
     Behind,
 }
 
-/// What the memory has at one moment.
+/// What the memory has at one moment. One lock for several streams, so that they are read at one position.
 #[derive(Debug)]
 pub struct Reading<'a> {
     pub(super) logs: MutexGuard<'a, Logs>,

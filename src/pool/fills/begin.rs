@@ -15,7 +15,8 @@ pub struct Beginning<'a> {
     pub sink: &'a str,
     /// What the sink is to receive, in one text.
     pub selection: &'a str,
-    /// Sinks that never write what this one receives.
+    /// Sinks that never write what this one receives. What they have not settled does not count, because no row of the
+    /// fill is theirs.
     pub others: &'a [String],
     /// The entry that was accepted last.
     pub newest: Seq,
@@ -61,6 +62,7 @@ impl Pool {
 
     /// Begins a sink anew with what the pool has. Nothing behind its own place is skipped: removals come from there. What it
     /// was called with and its retries go; what somebody had sent again is a dead letter again. Returns its cursor. Blocks.
+    /// What was called is dropped, because the fill has newer values of the same items.
     pub fn fill_anew(&self, beginning: &Beginning<'_>) -> Result<Seq, PoolError> {
         self.write(|writer| {
             let connection = &writer.connection;
@@ -108,7 +110,8 @@ fn settled(connection: &Connection, beginning: &Beginning<'_>) -> Result<Seq, ru
     Ok(Seq::from_column(settled).min(beginning.newest))
 }
 
-/// The sink begins to be filled: once more than before. SQLite draws the number of 64 bits.
+/// The sink begins to be filled: once more than before. SQLite draws the number of 64 bits. The number is random, so
+/// that what is sent again is not taken for a repeat.
 fn note(
     connection: &Connection,
     beginning: &Beginning<'_>,

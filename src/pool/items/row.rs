@@ -96,7 +96,8 @@ pub(super) async fn read_items(
     Ok(items)
 }
 
-/// Those of the overridden fields, a JSON array of their names or nothing, that `fields` has.
+/// Those of the overridden fields, a JSON array of their names or nothing, that `fields` has. A filter may leave out a
+/// field, and its name must not be listed then.
 pub fn overridden_in(overridden: &str, fields: &str) -> String {
     if overridden.is_empty() {
         return String::new();

@@ -31,7 +31,7 @@ pub struct LatestItem {
     pub updated_at: String,
     /// Empty: no source wrote it.
     pub request_id: String,
-    /// The sink may know it.
+    /// The sink may know it. If it is gone, only a sink that may know it needs the removal.
     pub is_sent: bool,
 }
 

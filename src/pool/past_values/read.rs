@@ -36,6 +36,7 @@ pub struct PastValue {
     pub at: Unix,
     /// Empty: an act of which only what it wrote is kept.
     pub request_id: String,
+    /// The next page begins behind it, because one change can have several values.
     pub place: PastPlace,
 }
 

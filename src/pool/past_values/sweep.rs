@@ -25,7 +25,8 @@ pub(super) struct Sweep {
 }
 
 impl Pool {
-    /// Deletes values that do not count any more, for a moment, or until `stop` says so. Blocks.
+    /// Deletes values that do not count any more, for a moment, or until `stop` says so. Blocks. In chunks, because
+    /// deleting all of a large stream would hold up the lanes.
     ///
     /// # Errors
     /// SQLite's; what was deleted before stays so.

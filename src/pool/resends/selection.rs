@@ -27,7 +27,8 @@ pub struct Found {
     pub letters: u64,
     /// Among them those without an item, because the payload could not be read.
     pub unreadable: u64,
-    /// The highest id of the sink's dead letters: what fails from now on is above it.
+    /// The highest id of the sink's dead letters: what fails from now on is above it. An operator decides about what
+    /// was there, so what fails later is left.
     pub newest: i64,
 }
 

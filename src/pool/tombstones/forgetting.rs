@@ -28,7 +28,8 @@ const AGAIN_AFTER: Duration = Duration::from_secs(600);
 pub(super) struct Forgetting {
     /// Removals were published to renderers since the excess was counted.
     pub(super) has_published: bool,
-    /// Up to this number there are more than are kept for renderers.
+    /// Up to this number there are more than are kept for renderers. It is kept, because each chunk would count all of
+    /// them otherwise.
     pub(super) excess: Option<ChangeSeq>,
     /// Streams with removals that have a version and were not counted yet.
     pub(super) versions: HashSet<Arc<str>>,
@@ -197,7 +198,7 @@ impl Pool {
         Ok(())
     }
 
-    /// Whether it is worth a transaction to look.
+    /// Whether it is worth a transaction to look. An idle daemon writes nothing.
     fn may_forget(&self) -> Result<bool, PoolError> {
         let writer = self.lock();
         let Forgetting {

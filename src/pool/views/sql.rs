@@ -14,6 +14,7 @@ pub(super) struct StreamView {
     /// Field names as written in JSON, quotes and escapes included.
     pub(super) fields: Vec<String>,
     pub(super) known: HashSet<String>,
+    /// Each set is read once, because a source repeats the same few.
     pub(super) shapes: HashSet<u64>,
     pub(super) stored: Stored,
     /// The view exists.

@@ -43,7 +43,8 @@ pub(in crate::acts) struct Scope {
     pub(in crate::acts) keys: Option<Vec<String>>,
     /// The holds that it made or changed, by their keys.
     pub(in crate::acts) touched: Vec<String>,
-    /// Those that it changed or ended, as they were.
+    /// Those that it changed or ended, as they were. Without them, an undo could only end holds and not bring them
+    /// back.
     pub(in crate::acts) before: Vec<Held>,
 }
 
