@@ -19,7 +19,8 @@ use operate::access::{Access, Token};
 use operate::{By, Operator};
 use settings::Role;
 
-/// The roles that a group of routes requires.
+/// The roles that a group of routes requires. Two roles in one value, so that no route can be added with a role for one
+/// of the two alone.
 #[derive(Debug, Clone, Copy)]
 pub struct Needs {
     /// Role for GET and HEAD.
@@ -77,7 +78,7 @@ pub async fn admit(
     Err(operator.refuse_role(token, needed, &what, by(req)).await)
 }
 
-/// Maximum characters of a rejected request in the log.
+/// Maximum characters of a rejected request in the log. Anyone can send such a request, so it is cut.
 const WHAT_CHARS_MAX: usize = 200;
 
 /// The token of a request that passed a guard.

@@ -42,7 +42,8 @@ pub(super) struct Admission {
 /// Who can lose a place.
 struct Waiting {
     clients: HashMap<IpAddr, Client>,
-    /// With this many clients, clients without a connection are removed.
+    /// With this many clients, clients without a connection are removed. It grows with those in use, so that a removal
+    /// never comes with each connection.
     clients_max: usize,
     /// Connections without a request, of all clients.
     silent: Queue,
@@ -51,7 +52,8 @@ struct Waiting {
 /// The connections of one client.
 #[derive(Default)]
 struct Client {
-    /// Each place in use holds one reference.
+    /// Each place in use holds one reference. The count of its references is the number of places, so that no path can
+    /// forget to give one back.
     places: Arc<()>,
     silent: Queue,
 }
@@ -62,7 +64,8 @@ impl Client {
     }
 }
 
-/// Connections without a request, the oldest first. Entries whose connection has a request by now are removed later.
+/// Connections without a request, the oldest first. Entries whose connection has a request by now are removed later. A
+/// search for each request that arrives would cost more than the outdated entries.
 #[derive(Default)]
 struct Queue(VecDeque<Weak<Silent>>);
 
@@ -105,7 +108,8 @@ impl Queue {
 /// A connection without a request. It is dropped when the request has arrived or the connection is closed.
 #[derive(Debug)]
 pub(super) struct Silent {
-    /// Empty once another connection has its place.
+    /// Empty once another connection has its place. It is taken in one step, so that a request that arrives at the same
+    /// time cannot have it, too.
     place: Mutex<Option<Place>>,
     displaced: CancellationToken,
     since: Instant,

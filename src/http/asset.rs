@@ -19,6 +19,7 @@ pub struct Asset {
     pub content_type: &'static str,
     /// The content.
     pub bytes: &'static [u8],
+    /// It is made once, because the content never changes while the daemon runs.
     tag: String,
 }
 

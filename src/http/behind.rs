@@ -13,7 +13,7 @@ use catalog::Reader;
 use pool::Position;
 use salvo_core::http::header::HeaderMap;
 
-/// Longest wait for the copy.
+/// Longest wait for the copy. A copy is behind by less, unless its node is cut off.
 const WAIT_MAX: Duration = Duration::from_secs(1);
 const BEHIND: &str = "the copy of this node does not have the state yet that If-None-Match names; retry after a second, or omit the header";
 

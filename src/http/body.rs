@@ -20,7 +20,8 @@ use base::budget::Portion;
 /// response. This is twice the limit of the proxies in `examples/deploy`. A proxy that cannot write the rest answers
 /// 502 in place of the daemon.
 const DRAIN_BYTES_MAX: u64 = 16 << 20;
-/// Maximum memory that is reserved at once because of a `Content-Length`.
+/// Maximum memory that is reserved at once because of a `Content-Length`. A client can announce any length and send
+/// nothing.
 const RESERVED_BYTES_MAX: u64 = 2 << 20;
 /// Maximum time for reading and dropping a body.
 pub(super) const DRAIN_SECONDS_MAX: u64 = 2;

@@ -27,9 +27,9 @@ use observe::metrics::{Connections, Metrics};
 use shared::Handover;
 pub(super) use shared::{Shared, Taken, UnderWay, Writer};
 
-/// Maximum time for the head of the first request.
+/// Maximum time for the head of the first request. Otherwise connections without a request would stay for ever.
 const FIRST_HEAD_TIME_MAX: Duration = Duration::from_secs(15);
-/// Lifetime of a connection with a reserved place.
+/// Lifetime of a connection with a reserved place. A health check needs no more, and the places are few.
 const RESERVED_TIME_MAX: Duration = Duration::from_secs(3);
 /// Selects the metric of a listener.
 pub(super) type Which = fn(&Metrics) -> &Connections;

@@ -70,6 +70,7 @@ where
 /// The body of a response, whose request is under way until then.
 pub(super) struct AnswerBody {
     body: ResBody,
+    /// The wait for the next head begins when it is dropped.
     under_way: UnderWay,
 }
 

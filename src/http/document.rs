@@ -14,6 +14,7 @@ use operate::in_background;
 /// A document that is generated once.
 pub struct Document {
     make: Arc<dyn Fn() -> Made + Send + Sync>,
+    /// A start would compute for some 100 ms otherwise.
     made: OnceCell<Made>,
 }
 
@@ -21,7 +22,7 @@ pub struct Document {
 pub struct Made {
     /// The JSON text that is sent.
     pub json: Vec<u8>,
-    /// The same document as a JSON value.
+    /// The same document as a JSON value. It is kept, because pages would parse the text for each request otherwise.
     pub value: Value,
 }
 

@@ -47,7 +47,8 @@ pub struct ApiError {
     pub details: Vec<Place>,
     /// Boxed, to keep errors small.
     pub header: Option<Box<(HeaderName, HeaderValue)>>,
-    /// The internal error, for the log only.
+    /// The internal error, for the log only. Clients get a fixed sentence instead, because it can name files and
+    /// addresses.
     pub cause: Option<Cause>,
 }
 
@@ -95,7 +96,7 @@ impl ApiError {
         }
     }
 
-    /// Nobody knows whether it was done, so nothing asks the client to repeat it.
+    /// Nobody knows whether it was done, so nothing asks the client to repeat it. A repeat could do it twice.
     fn unknown(message: impl Into<String>) -> Self {
         Self::new(StatusCode::SERVICE_UNAVAILABLE, "UNAVAILABLE", message)
     }

@@ -8,7 +8,7 @@ use super::error::ApiError;
 use select::{ItemFilter, Where};
 use settings::nearest;
 
-/// Maximum keys in a request.
+/// Maximum keys in a request. Each key is a lookup.
 const KEYS_MAX: usize = 1_000;
 
 /// The items and fields that a request selects.

@@ -38,7 +38,8 @@ pub fn only_looks(method: &Method) -> bool {
     matches!(*method, Method::GET | Method::HEAD)
 }
 
-/// Sets `Content-Length` of a response to HEAD, whose body is not sent.
+/// Sets `Content-Length` of a response to HEAD, whose body is not sent. It is read from the body before that is
+/// dropped, because nothing announces it afterwards.
 pub(super) fn keep_length(req: &Request, res: &mut Response) {
     if *req.method() != Method::HEAD || res.body.is_none() {
         return;

@@ -38,7 +38,8 @@ pub struct Hosts {
 }
 
 impl Hosts {
-    /// Whether the `Host` header is an address or a name of this listener.
+    /// Whether the `Host` header is an address or a name of this listener. Otherwise a page of another site could reach
+    /// the listener by a name that resolves to this machine.
     pub fn are_asked_by(&self, headers: &HeaderMap) -> bool {
         host(headers).is_some_and(|(host, _)| {
             host.parse::<Ipv4Addr>().is_ok()

@@ -24,9 +24,10 @@ use super::tls::Encryption;
 use observe::metrics::Metrics;
 use settings::{Listen, Networks, Tls};
 
+/// Connections that wait for a place wait here.
 const BACKLOG: i32 = 4_096;
 /// Buffer of one connection for bytes that were received and not yet handled. A longer head can be rejected; a head of
-/// twice this size always is.
+/// twice this size always is. It bounds the memory of a connection, because a client can send without end.
 const BUFFER_BYTES_MAX: usize = 32 << 10;
 
 /// A bound listener.
@@ -239,7 +240,8 @@ fn bind_address(address: SocketAddr) -> io::Result<TcpListener> {
     TcpListener::from_std(socket.into())
 }
 
-/// Removes the socket file of a killed daemon, which would prevent binding.
+/// Removes the socket file of a killed daemon, which would prevent binding. It connects first, so that the socket of a
+/// running daemon stays.
 fn remove_stale_socket(path: &Path) -> io::Result<()> {
     let Ok(metadata) = std::fs::symlink_metadata(path) else {
         return Ok(());

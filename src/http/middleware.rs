@@ -47,7 +47,8 @@ pub struct Outer {
     pub unauthenticated: Option<Unauthenticated>,
 }
 
-/// The client that a trusted proxy names, in the extensions of its request.
+/// The client that a trusted proxy names, in the extensions of its request. It is found once, because several handlers
+/// ask for it.
 #[derive(Debug, Clone, Copy)]
 struct Behind(Client);
 
@@ -55,7 +56,7 @@ struct Behind(Client);
 #[derive(Debug)]
 pub(super) struct Begun {
     pub(super) id: Uuid,
-    /// For the log.
+    /// For the log. Without the log, the clock is not read.
     started: Option<Instant>,
 }
 
@@ -184,7 +185,8 @@ impl Outer {
 }
 
 /// Why a proxy may have interpreted the request differently than the daemon does. (If both lengths are present, the
-/// HTTP library reads chunks, and closes the connection after the response.)
+/// HTTP library reads chunks, and closes the connection after the response.) Such a request could carry a second one
+/// past the proxy.
 fn two_ways_to_read(req: &Request) -> Option<&'static str> {
     let mut keys = req.headers().get_all(AUTHORIZATION).iter();
     if keys.next().is_some() && keys.next().is_some() {

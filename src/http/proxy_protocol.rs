@@ -18,10 +18,11 @@ const SHORTEST: usize = 15;
 const LINE_MAX: usize = 107;
 /// Bytes of a header of version 2 before the variable part.
 const FIXED: usize = 16;
-/// Maximum bytes of the variable part.
+/// Maximum bytes of the variable part. A header can announce 64 KiB, which no proxy needs.
 const VARIABLE_MAX: usize = 4_096;
 
-/// The address in the header; `None`: the connection is the proxy's own, or the proxy does not know the address.
+/// The address in the header; `None`: the connection is the proxy's own, or the proxy does not know the address. It is
+/// read byte by byte where it has no length, because what follows belongs to the client.
 pub(super) async fn header(
     stream: &mut (impl AsyncRead + Unpin),
 ) -> io::Result<Option<std::net::SocketAddr>> {

@@ -31,7 +31,7 @@ const HEADERS_ALLOWED: &str = "authorization, content-type, if-none-match, last-
 /// The WebSocket subprotocol. A client offers the secret as a second subprotocol, which is never selected.
 pub(super) const SUBPROTOCOL: &str = "headgate";
 
-/// Maximum characters of a user agent.
+/// Maximum characters of a user agent. It is stored with the record of a screen.
 const AGENT_CHARS_MAX: usize = 200;
 
 /// State of the reading endpoints.
@@ -60,7 +60,7 @@ pub fn no_stream() -> ApiError {
     )
 }
 
-/// The origin of the page, if only some keys allow it.
+/// The origin of the page, if only some keys allow it. The key is known later, so the origin is passed on until then.
 #[derive(Debug, Clone)]
 struct OfSomeKeys(String);
 
@@ -200,7 +200,8 @@ impl Readers {
         self.live.screens.polled(&reader.name, &asker, feed);
     }
 
-    /// Records a rejected request for the screen of its read key, if the key is known.
+    /// Records a rejected request for the screen of its read key, if the key is known. Otherwise an operator would see
+    /// a screen that is away and not why.
     pub fn note_refused(&self, req: &mut Request, error: &ApiError) {
         let status = error.status.as_u16();
         if !matches!(status, 401 | 403 | 404 | 429) {

@@ -32,11 +32,11 @@ use super::stream::{Socket, Stream};
 use super::tls::{Encryption, digest_of_client};
 use settings::Networks;
 
-/// Maximum time for the header of a proxy.
+/// Maximum time for the header of a proxy. A proxy sends it at once.
 const HEADER_TIME_MAX: Duration = Duration::from_secs(3);
 /// Maximum time for a TLS handshake.
 const HANDSHAKE_TIME_MAX: Duration = Duration::from_secs(3);
-/// Pause after a failure to accept a connection.
+/// Pause after a failure to accept a connection. Without it, a listener without free files would compute all the time.
 const FAILURE_PAUSE: Duration = Duration::from_millis(50);
 
 /// What answers the requests of a listener.

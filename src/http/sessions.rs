@@ -71,7 +71,7 @@ enum Kept {
 /// A session, as lists show it.
 #[derive(Debug, Clone)]
 pub struct SignedIn {
-    /// Its ID, which grants no access.
+    /// Its ID, which grants no access. So a list can be shown, and a session ended, without its secret.
     pub id: Uuid,
     /// The token of the sign-in.
     pub token: Arc<Token>,

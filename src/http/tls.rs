@@ -31,6 +31,7 @@ use settings::{ClientCertificates, Tls};
 /// TLS configuration for new connections of a listener.
 #[derive(Clone)]
 pub struct Encryption {
+    /// It is exchanged as a whole, so that a certificate is renewed without closing connections.
     acceptor: Arc<ArcSwap<TlsAcceptor>>,
     terms: Arc<ArcSwap<Vec<Term>>>,
 }
@@ -135,7 +136,7 @@ fn client_verifier(
     Ok(Some(verifier))
 }
 
-/// Accepts any certificate whose private key the client has.
+/// Accepts any certificate whose private key the client has. The fingerprint decides, because keys and tokens name it.
 #[derive(Debug)]
 struct AnyCertificate {
     provider: Arc<CryptoProvider>,

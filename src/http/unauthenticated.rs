@@ -18,11 +18,12 @@ use base::clock::Lived;
 use catalog::QuotaState;
 use settings::party;
 
-/// Burst, in seconds of the rate.
+/// Burst, in seconds of the rate. A program that starts with an old key may send some requests at once.
 const BURST: NonZeroU32 = NonZeroU32::new(5).unwrap();
 /// Maximum remembered clients.
 const CLIENTS_MAX: usize = 10_000;
-/// Minimum time between two removals of clients that can be forgotten.
+/// Minimum time between two removals of clients that can be forgotten. A sweep reads the whole table, so a flood must
+/// not cause one for each request.
 const SWEEP_EVERY: Duration = Duration::from_secs(1);
 /// Delay of a response over the rate limit, to slow the client down.
 const HELD_BACK: Duration = Duration::from_secs(1);

@@ -28,7 +28,8 @@ pub(super) struct Unverified<'a> {
     head: Head<'a>,
     address: Address<'a>,
     connector: Arc<Connector>,
-    /// What it may be signed with, the newest first; at least one.
+    /// What it may be signed with, the newest first; at least one. Several can be valid at once, because a secret is
+    /// rotated while its provider still signs with the old one.
     keys: Vec<Arc<IngestKey>>,
     started: Instant,
 }
@@ -252,7 +253,7 @@ impl Ingest {
     }
 
     /// How the body is written, if all that can be known before it is good; otherwise why not, for the sender and for
-    /// the log.
+    /// the log. The sender gets one answer for all causes, otherwise it could find out which connectors exist.
     fn check_unverified(
         &self,
         unverified: &Unverified<'_>,
@@ -283,7 +284,7 @@ impl Ingest {
         Err((AcceptError::Unauthorized, reason))
     }
 
-    /// The URL that the tool was given.
+    /// The URL that the tool was given. Some providers sign it, so it must be the one that was entered there.
     pub(super) fn url(&self, address: &Address<'_>) -> String {
         let public = self.catalog.public_url().unwrap_or_default();
         [public, address.target].concat()
@@ -335,7 +336,8 @@ impl<'a> Unverified<'a> {
         }
     }
 
-    /// Counts refusals for the time that a delivery says, as long as all are on the same side.
+    /// Counts refusals for the time that a delivery says, as long as all are on the same side. Refusals on both sides
+    /// are not the fault of this machine's clock.
     fn note_clock(&self, refused: Option<&Refused>) {
         let Some(off) = refused.and_then(|refused| refused.seconds_off) else {
             return;

@@ -13,10 +13,11 @@ use journal::{Claim, LogEntry, Outcome};
 /// Among whose requests a repeat counts as one.
 struct Scope<'a> {
     connector: &'a str,
-    /// When the connector was made, if it was made at run time.
+    /// When the connector was made, if it was made at run time. A connector that was made again with the same name has
+    /// other senders.
     since: Option<Unix>,
     stream: &'a str,
-    /// [`catalog::Stream::life`]
+    /// [`catalog::Stream::life`]. A stream that was made again has none of the items that a repeat would refer to.
     stream_life: u64,
     test: bool,
 }

@@ -49,7 +49,8 @@ impl Known<'_> {
 }
 
 impl<'a> Context<'a> {
-    /// The tool, where its conventions count.
+    /// The tool, where its conventions count. A request with a key means what its caller says, so no preset applies to
+    /// it.
     pub(super) fn tool(&self) -> Option<&'static Preset> {
         self.preset.filter(|_| self.address.is_some())
     }

@@ -60,7 +60,8 @@ impl Gate {
         })
     }
 
-    /// Whether it is closed by nothing but the database of the cluster.
+    /// Whether it is closed by nothing but the database of the cluster. Problems name the database then and not the
+    /// requests that follow from it.
     pub fn is_closed_by_database(&self) -> bool {
         let is_closed_here =
             self.draining.load(Ordering::Relaxed) || self.disk_low.load(Ordering::Relaxed);

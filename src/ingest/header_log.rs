@@ -20,7 +20,7 @@ thread_local! {
 
 /// Bytes of all lines together, because each entry of the log has them.
 const BYTES_MAX: usize = 512;
-/// Bytes of a value, and of a name.
+/// Bytes of a value, and of a name. One long header would leave no space for the others.
 const VALUE_BYTES_MAX: usize = 120;
 const NAME_BYTES_MAX: usize = 64;
 
@@ -94,7 +94,7 @@ fn lines_of<'a>(headers: impl Iterator<Item = (&'a str, &'a [u8])>) -> String {
 }
 
 /// Whether lines are of these headers and their whole values: then they are what is made of them. No value has an end of a
-/// line in it.
+/// line in it. Comparing costs less than searching each value for secrets again.
 fn is_of<'a>(lines: &str, mut headers: impl Iterator<Item = (&'a str, &'a [u8])>) -> bool {
     let mut rest = lines.as_bytes();
     let mut is_next = |part: &[u8]| {

@@ -19,7 +19,8 @@ pub(super) struct Identity<'a> {
     pub(super) by_delivery: bool,
     /// The fields that are the key together, or the first of several.
     pub(super) composed: Option<&'a ItemKey>,
-    /// These fields, where each item must have them.
+    /// These fields, where each item must have them. An operator has named them, so an item without them is a mistake
+    /// and not another kind of item.
     pub(super) required: Option<&'a str>,
     /// What the delivery is known by.
     pub(super) id: Option<&'a str>,
@@ -35,7 +36,8 @@ pub(super) struct Identified {
     pub(super) unreadable: Option<Box<str>>,
     /// The fields that identify the first of them, where there was a choice.
     pub(super) by: Option<Box<str>>,
-    /// An item has no key of its own, though one is named.
+    /// An item has no key of its own, though one is named. The log says so, because the items then overwrite each other
+    /// by place.
     pub(super) lacks_key: bool,
 }
 
@@ -243,7 +245,8 @@ fn stored<'a>(fields: &'a str, tool: Option<&Preset>) -> Cow<'a, str> {
     kept.into()
 }
 
-/// An id as an item's key. It is digested where the place of an item would not fit behind it.
+/// An id as an item's key. It is digested where the place of an item would not fit behind it. Keys have a maximum
+/// length, and the place must not be cut off.
 fn shortened(id: &str) -> String {
     match id.len() > super::flatten::ITEM_KEY_BYTES_MAX - "-4294967295".len() {
         true => digest(id.as_bytes()),

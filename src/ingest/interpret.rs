@@ -50,7 +50,7 @@ pub(super) struct Delivered {
     pub(super) answer: Option<(&'static str, &'static str)>,
     /// Whether a tool sent one object that nothing identifies.
     pub(super) without_item_key: bool,
-    /// What is odd about it, for the log.
+    /// What is odd about it, for the log. It is logged and not refused, because the items can be stored all the same.
     pub(super) odd: Option<Box<str>>,
 }
 
@@ -65,7 +65,7 @@ pub(super) struct Repeats {
 
 /// A body in its forms.
 struct Sent<'a> {
-    /// As it came.
+    /// As it came. The signature and the claims are over these bytes, so they are kept beside what was decoded.
     body: &'a [u8],
     /// As JSON.
     whole: Bytes,

@@ -141,7 +141,7 @@ pub(super) struct Versions {
     sent: String,
     /// What the log is to say of the first that is none.
     unreadable: Option<String>,
-    /// How many more there are.
+    /// How many more there are. Only the first is described, so that a large delivery has a short entry.
     more: usize,
 }
 

@@ -69,7 +69,8 @@ pub struct Ingest {
     metrics: Arc<Metrics>,
     limits: IngestLimits,
     tracer: Tracer,
-    /// Bytes of bodies that are being read or wait for the journal.
+    /// Bytes of bodies that are being read or wait for the journal. Without it, many large uploads at once would fill
+    /// the memory.
     bodies: Arc<Budget>,
     /// What counts beside what the pool holds, of streams that may hold only so much.
     unsettled: Unsettled,
@@ -125,7 +126,8 @@ impl Ingest {
         &self.bodies
     }
 
-    /// Checks all that can be known before the body is read. What is admitted goes to [`Ingest::store`].
+    /// Checks all that can be known before the body is read. What is admitted goes to [`Ingest::store`]. So a request
+    /// that is refused costs neither an upload nor memory for its body.
     ///
     /// # Errors
     /// The refusal, for [`Ingest::refuse`].

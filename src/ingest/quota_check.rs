@@ -18,7 +18,8 @@ use item::Items;
 use journal::{ReadRequest, StorageError};
 use pool::{PoolError, Size};
 
-/// What waits for room is to ask again after so long.
+/// What waits for room is to ask again after so long. Space comes from removals and not from time, so there is no exact
+/// answer.
 const RETRY_AFTER_SECONDS: u64 = 30;
 
 /// So long a start looks through what is not settled, and so much of it at once, because no request is answered
@@ -29,7 +30,7 @@ const COUNT_BYTES: usize = 8 << 20;
 
 /// What a request that may be stored takes until it is.
 pub(super) struct Room {
-    /// Bytes of its body, taken from what its key may have stored.
+    /// Bytes of its body, taken from what its key may have stored. It is returned if nothing is stored.
     pub(super) charged: u64,
     /// Its place in a stream that has a quota.
     pub(super) reserved: Option<Reserved>,
@@ -65,7 +66,7 @@ impl Ingest {
 
     /// Has what any node has accepted after this entry count in streams that have a quota, and forgets what is settled. Returns
     /// the number of the last entry that was looked at. The daemon of a cluster calls it whenever there are entries, and each
-    /// second.
+    /// second. Otherwise a stream whose sink is behind could be filled without end on another node.
     ///
     /// # Errors
     /// The journal cannot be read: call it again.

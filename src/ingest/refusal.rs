@@ -39,7 +39,8 @@ pub struct Refusal<'a> {
     bytes_max: usize,
 }
 
-/// A log entry that is written when this is dropped.
+/// A log entry that is written when this is dropped. A caller that goes away drops it, so its refusal is logged all the
+/// same.
 #[derive(Debug)]
 struct Entry<'a> {
     journal: &'a Journal,
@@ -211,7 +212,8 @@ impl Ingest {
             && self.gate.check().is_ok()
     }
 
-    /// Writes the log entries of floods that have ended. Called once a second.
+    /// Writes the log entries of floods that have ended. Called once a second. The last requests of a flood would not
+    /// be in the log otherwise.
     pub fn log_floods(&self, now: Unix) {
         let connectors = self.catalog.connectors();
         for connector in &connectors {

@@ -161,7 +161,8 @@ impl Ingest {
         self.claim(log, &id.to_string(), b"")
     }
 
-    /// Removes items of a stream that is deleted, or is made again; at most as many as one request may have.
+    /// Removes items of a stream that is deleted, or is made again; at most as many as one request may have. Through
+    /// the journal and not in the pool, so that every sink receives the removals.
     ///
     /// # Errors
     /// Nothing can be stored now.

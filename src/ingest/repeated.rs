@@ -6,7 +6,8 @@ use std::cell::Cell;
 use std::sync::Arc;
 use std::thread::LocalKey;
 
-/// The text of the last request of this thread, if it is also this one's, or else a new one.
+/// The text of the last request of this thread, if it is also this one's, or else a new one. The comparison costs less
+/// than an allocation for each request.
 pub(super) fn repeated(
     last: &'static LocalKey<Cell<Option<Arc<str>>>>,
     is_same: impl FnOnce(&str) -> bool,

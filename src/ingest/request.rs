@@ -35,7 +35,7 @@ pub struct IngestLimits {
     pub item_bytes_max: usize,
     /// Bytes of all bodies that are on their way.
     pub pending_bytes_max: u64,
-    /// Those of one key.
+    /// Those of one key. So the uploads of one key leave memory for the others.
     pub pending_bytes_per_key_max: u64,
 }
 
@@ -116,7 +116,8 @@ pub enum BodyError {
     Broken,
     /// Too many bytes of other bodies are on their way.
     NoRoom,
-    /// Too many bytes of the same key's are.
+    /// Too many bytes of the same key's are. Apart from the limit of all, so that the answer names the setting that
+    /// applies.
     NoRoomForKey,
     /// The rest had not come when others needed its room, because a slow upload must not hold the memory of all.
     GaveWay,

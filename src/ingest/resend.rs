@@ -53,7 +53,7 @@ pub struct SentAgain {
 /// What is to become of items that were changed since.
 #[derive(Debug, Clone, Copy)]
 pub enum Newer<'a> {
-    /// They stay as they are in this pool.
+    /// They stay as they are in this pool. Without it, an old request would overwrite what was accepted since.
     Stays(&'a Pool),
     /// They are overwritten.
     IsOverwritten,
@@ -148,7 +148,8 @@ impl Ingest {
     }
 
     /// Sends an item that a sink gave up again, as a request of its own behind everything that was accepted, without its
-    /// version: it takes the place of what is newer. Once: a repeat for the same dead letter is the first request.
+    /// version: it takes the place of what is newer. Once: a repeat for the same dead letter is the first request. It
+    /// has no version, because the pool would leave it out where something newer is there.
     ///
     /// # Errors
     /// The stream is gone, or nothing can be stored now; nothing was stored then.

@@ -98,7 +98,8 @@ impl Ingest {
         }
     }
 
-    /// Whether it was taken before.
+    /// Whether it was taken before. It is asked only if a limit would reject the request, because the journal finds out
+    /// in any case.
     async fn is_repeat(
         &self,
         log: &LogEntry,
@@ -109,7 +110,8 @@ impl Ingest {
         Ok(self.journal.has_claim(claims).await?)
     }
 
-    /// Whether updates are merged into what a stream has.
+    /// Whether updates are merged into what a stream has. It is stored with the items, because the setting may change
+    /// before they are applied.
     pub(super) fn merges(&self, stream: &str) -> bool {
         let stream = self.catalog.stream(stream);
         stream.is_some_and(|stream| stream.on_update == OnUpdate::Merge)

@@ -76,6 +76,7 @@ pub(super) struct Sum {
 pub(super) struct Reserved {
     stream: Arc<OfStream>,
     id: u64,
+    /// A caller may be gone before the journal has answered, and its entry may be stored.
     through_if_unknown: Seq,
 }
 
@@ -153,7 +154,8 @@ impl OfStream {
             .keep(|request| request.through.is_none_or(|own| own > through));
     }
 
-    /// From now on these items count. `newest` is the number of the newest accepted entry.
+    /// From now on these items count. `newest` is the number of the newest accepted entry. It counts before the check,
+    /// otherwise several requests at once would all pass it.
     pub(super) fn reserve(self: Arc<Self>, items: &Items, newest: Seq) -> Reserved {
         let mut held = self.held();
         let bytes: usize = items
@@ -250,7 +252,7 @@ impl Stored {
 }
 
 impl Reserved {
-    /// The others are at most so much.
+    /// The others are at most so much. A sum and not the keys, because that is enough far from the limit.
     pub(super) fn others_at_most(&self) -> Sum {
         let held = self.stream.held();
         let own = held.requests.iter().find(|own| own.id == self.id);

@@ -19,7 +19,8 @@ use crate::admission::Silent;
 /// longer than the pools of most clients keep connections (90 s), so that the daemon does not close a connection that a
 /// client is about to use.
 pub(super) const HEAD_TIME_MAX: Duration = Duration::from_secs(120);
-/// Requests that are allowed on a connection with a reserved place.
+/// Requests that are allowed on a connection with a reserved place. Anything else would let clients use the places that
+/// are kept for health checks.
 const HEALTH: [&[u8]; 4] = [
     b"GET /healthz",
     b"GET /readyz",
@@ -86,7 +87,8 @@ pub(super) struct FirstHead {
     pub(super) displaced: Pin<Box<WaitForCancellationFutureOwned>>,
     pub(super) silent: Arc<Silent>,
     pub(super) begun: bool,
-    /// Line ends since the last other byte. Two of them end the head.
+    /// Line ends since the last other byte. Two of them end the head. It is kept between reads, because a head may
+    /// arrive one byte at a time.
     pub(super) line_ends: u8,
 }
 

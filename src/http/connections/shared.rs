@@ -18,6 +18,7 @@ use crate::stream::Stream;
 
 /// What a connection and its requests share.
 pub(crate) struct Shared<S = Stream> {
+    /// A wait for a head ends when it rises, so that no timer has to be moved for each request.
     pub(super) requests: AtomicU32,
     pub(super) under_way: AtomicU32,
     is_cut: AtomicBool,

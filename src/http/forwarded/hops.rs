@@ -7,7 +7,7 @@ use std::net::IpAddr;
 
 use settings::ProxyHeader;
 
-/// Maximum entries that are read.
+/// Maximum entries that are read. A client can send any number of them.
 const HOPS_MAX: usize = 32;
 
 /// The last address that is not a trusted proxy; if all are trusted, the first one. An unreadable entry ends the

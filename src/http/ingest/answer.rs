@@ -19,9 +19,10 @@ use webhook::handshake::Challenge;
 
 const IDEMPOTENT_REPLAYED: HeaderName = HeaderName::from_static("idempotent-replayed");
 const X_HEADGATE_NOTICE: HeaderName = HeaderName::from_static("x-headgate-notice");
-/// Bytes of the texts of an acknowledgement without the name of the stream, at most, unless bytes are limited.
+/// Bytes of the texts of an acknowledgement without the name of the stream, at most, unless bytes are limited. The
+/// buffer has this size from the start, so that it never grows.
 const TEXT_BYTES: usize = 256;
-/// Headers that fit a map that is used again.
+/// Headers that fit a map that is used again. A larger map would stay with an idle connection.
 const HEADERS_MAX: usize = 12;
 const WITHOUT_ITEM_KEY: &str = "this item has no item key, so the next one overwrites it; set item_key for the connector, or send X-Item-Key";
 

@@ -53,7 +53,7 @@ struct KnownHeaders<'a> {
 }
 
 impl<'a> KnownHeaders<'a> {
-    /// Finds them in one pass.
+    /// Finds them in one pass. A lookup by hash for each of them costs more.
     fn of(headers: &'a HeaderMap) -> Self {
         let mut known = Self::default();
         for (name, value) in headers {
@@ -112,7 +112,8 @@ impl<'a> Parts<'a> {
         }
     }
 
-    /// Whether the client waits for an answer before it sends its body.
+    /// Whether the client waits for an answer before it sends its body. Such a client is answered before it sends, so
+    /// its body is not read.
     pub(super) fn asks_first(&self) -> bool {
         self.known.expect.is_some()
     }

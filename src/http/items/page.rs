@@ -10,7 +10,7 @@ use super::PAGE_BYTES_MAX;
 /// Rows per read of the pool.
 const ROWS: u32 = 1_000;
 /// Maximum items that are read for one page. A page that reaches it can have fewer items than `limit`; its `next`
-/// continues there.
+/// continues there. A filter that matches nothing would read the whole stream otherwise.
 const LOOKED_AT_MAX: usize = 100_000;
 
 /// Reads up to `limit` items after a key; also returns the cursor of the next page.

@@ -16,7 +16,8 @@ use crate::error::ApiError;
 use ::live::{Live, Room};
 use catalog::Reader;
 
-/// Bytes per piece that the connection receives.
+/// Bytes per piece that the connection receives. Memory is freed piece by piece, so that a slow client holds less and
+/// less of it.
 const PIECE_BYTES: usize = 64 << 10;
 /// Maximum time that a request waits for memory.
 const TURN_TIME_MAX: Duration = Duration::from_secs(10);

@@ -47,7 +47,8 @@ pub(super) async fn write(
     }
 }
 
-/// Whether the renderer has hung up, or the connection is cut. What a renderer sends is not looked at.
+/// Whether the renderer has hung up, or the connection is cut. What a renderer sends is not looked at. It is dropped,
+/// because a client of Server-Sent Events has nothing to say.
 fn is_gone(connection: &mut Connection, context: &mut Context<'_>) -> bool {
     let mut bytes = [0; 64];
     loop {

@@ -22,7 +22,8 @@ use super::connection::Connection;
 use crate::reader::SUBPROTOCOL;
 use ::live::Subscription;
 
-/// Maximum bytes of a message from a renderer; no message is read.
+/// Maximum bytes of a message from a renderer; no message is read. So a renderer cannot make the daemon hold large
+/// messages.
 const INBOUND_BYTES_MAX: usize = 4 << 10;
 /// Why there is no WebSocket if the HTTP library did not offer one.
 pub(super) const NO_UPGRADE: &str = "this connection cannot be upgraded; use HTTP/1.1 with `Connection: Upgrade` and `Upgrade: websocket`";

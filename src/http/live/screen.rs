@@ -8,7 +8,8 @@ use crate::error::ApiError;
 use live::Screen;
 use settings::looks_secret;
 
-/// Maximum characters of the page; `CHARS_MAX` applies to all other values.
+/// Maximum characters of the page; `CHARS_MAX` applies to all other values. Records are stored for each screen, so
+/// their texts are bounded.
 const PAGE_CHARS_MAX: usize = 500;
 const CHARS_MAX: usize = 64;
 

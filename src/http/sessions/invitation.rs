@@ -10,7 +10,7 @@ use base::clock::{self, Lived, Unix};
 use catalog::KeyHash;
 use operate::access::{Access, Token};
 
-/// Validity of an invitation.
+/// Validity of an invitation. It is printed on a terminal or copied, so it does not stay valid.
 pub(super) const INVITATION: Duration = Duration::from_mins(10);
 /// Prefix of the secret of an invitation.
 const INVITATION_PREFIX: &str = "once_";

@@ -10,7 +10,8 @@ use catalog::key::KeyText;
 /// A new key, for the one page that shows it.
 #[derive(Debug)]
 pub struct IssuedKey {
-    /// Path and query of that page.
+    /// Path and query of that page. Another page of the session does not show the key, so that it is not lost on the
+    /// wrong one.
     pub path: String,
     /// Name of the key.
     pub key: String,

@@ -19,7 +19,8 @@ use operate::access::{Access, Token};
 pub(super) struct State {
     /// By the digest of their secret.
     pub(super) sessions: HashMap<KeyHash, Session>,
-    /// Invitations by the digest of their token: the digest of their secret, and their expiry.
+    /// Invitations by the digest of their token: the digest of their secret, and their expiry. By token, so that a new
+    /// link replaces the one before.
     pub(super) invitations: HashMap<KeyHash, (KeyHash, Lived)>,
 }
 

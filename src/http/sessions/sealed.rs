@@ -16,7 +16,8 @@ use base::text::hex;
 const FORM: &str = "headgate form token";
 const SEAL: &str = "headgate seal";
 
-/// What a sealed text is; it cannot be taken for the other.
+/// What a sealed text is; it cannot be taken for the other. The kind is part of what is encrypted, so that a message is
+/// never shown as a key.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Content {
     Flash,

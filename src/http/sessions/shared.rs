@@ -24,6 +24,7 @@ pub(super) const TRUSTED: Duration = Duration::from_mins(5);
 #[derive(Debug)]
 pub(super) struct SharedSessions {
     pub(super) tables: AccessTables,
+    /// So pages can be read while the database is away, which is when operators need them.
     seen: Mutex<HashMap<KeyHash, Seen>>,
 }
 

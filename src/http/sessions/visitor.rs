@@ -15,7 +15,7 @@ use catalog::KeyHash;
 use operate::access::Token;
 use postgres::DatabaseError;
 
-/// Maximum time that a new key is kept for the page that shows it.
+/// Maximum time that a new key is kept for the page that shows it. A key that nobody has read must not stay in memory.
 pub(super) const ISSUED_KEPT: Duration = Duration::from_mins(5);
 
 /// A session of the admin pages, at one of its requests.
@@ -30,7 +30,8 @@ pub struct Visitor {
     pub token: Arc<Token>,
     /// The token that every form of this session must contain.
     pub form_token: Arc<str>,
-    /// What the database keeps for the next page, in a cluster.
+    /// What the database keeps for the next page, in a cluster. The visit says it, so that most pages need no second
+    /// question.
     waiting: Option<Waiting>,
 }
 
@@ -206,7 +207,7 @@ impl memory::State {
     }
 }
 
-/// What is nice to have is logged where it is missing.
+/// What is nice to have is logged where it is missing. A page must not fail because a message is missing.
 fn note_lost<T>(answer: Result<T, DatabaseError>) -> Option<T> {
     let answer = answer.inspect_err(|error| {
         tracing::debug!(%error, "the message of a page cannot be kept or read");

@@ -23,7 +23,7 @@ pub(super) struct Read {
     pub(super) terms: Vec<Term>,
 }
 
-/// Reads the files.
+/// Reads the files. All are reported, so that an operator does not correct one and meet the next.
 ///
 /// # Errors
 /// A sentence about each unusable file.

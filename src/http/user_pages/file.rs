@@ -16,7 +16,7 @@ use crate::error::ApiError;
 /// Maximum bytes of a file.
 pub(super) const BYTES_MAX: u64 = 32 << 20;
 
-/// Media types of served files, by file extension.
+/// Media types of served files, by file extension. Others are not served, because a file may be there by mistake.
 const KINDS: [(&str, &str); 32] = [
     ("html", "text/html; charset=utf-8"),
     ("htm", "text/html; charset=utf-8"),

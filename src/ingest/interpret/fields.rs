@@ -13,7 +13,8 @@ use base::text::hex;
 use item::{Items, field_name, members, string_into, unescape};
 use webhook::body;
 
-/// Bytes of an event's name, and of a delivery's id, in the log.
+/// Bytes of an event's name, and of a delivery's id, in the log. A sender chooses both, and each entry of the log keeps
+/// them.
 const LOGGED_BYTES_MAX: usize = 255;
 
 /// What a tool says, as long as the log keeps it.

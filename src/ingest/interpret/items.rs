@@ -8,7 +8,8 @@ use crate::{Ingest, flatten};
 use item::Items;
 use webhook::ItemKey;
 
-/// How often its own size a body may be once it is flattened, beside some bytes that every one may have.
+/// How often its own size a body may be once it is flattened, beside some bytes that every one may have. Otherwise a
+/// small body of deep paths would take the memory of many large ones.
 const GROWTH_MAX: usize = 8;
 const GROWTH_FREE_BYTES: usize = 64 << 10;
 

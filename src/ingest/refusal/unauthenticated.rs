@@ -50,6 +50,7 @@ impl Ingest {
         }
     }
 
+    /// Otherwise an operator could not find the program that still has the old key.
     fn entry_of_ended(&self, head: &Head<'_>, key: &IngestKey) -> Option<Entry<'_>> {
         key.was_refused_at(head.received_at);
         let count = key.quota.note_refusal(head.received_at)?;

@@ -13,7 +13,7 @@ use webhook::Headers;
 
 impl Ingest {
     /// The pipeline over a body that was refused, that came with the key of this prefix: what it comes to goes into the log
-    /// entry.
+    /// entry. An operator may have corrected them because of this body.
     pub(super) fn run_again(
         &self,
         kept: &RejectedBody,
