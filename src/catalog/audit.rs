@@ -17,13 +17,14 @@ use base::clock::Unix;
 pub use page::Filter;
 pub(super) use page::page;
 
-/// The newest are kept.
+/// The newest are kept. The log would otherwise grow as long as the file is used.
 const ENTRIES_MAX: i64 = 100_000;
-/// As [`entry`] reads them.
+/// As [`entry`] reads them. They are named once, so that all readers of entries use the same positions.
 const COLUMNS: &str =
     "id, at_ms, who, client, action, kind, name, connector, before, after, digest";
 
-/// Every verb of [`Change::action`].
+/// Every verb of [`Change::action`]. They are listed, so that a filter with a misspelt action is refused instead of
+/// finding nothing.
 pub const ACTIONS: [&str; 33] = [
     "add",
     "change",
@@ -64,7 +65,8 @@ pub const ACTIONS: [&str; 33] = [
 /// digests cover the action.
 pub const OLD_ACTIONS: [(&str, &str); 2] = [("give_up", "end_retries"), ("send_again", "resend")];
 
-/// What a filter can ask for: each of [`ACTIONS`], then those of [`OLD_ACTIONS`].
+/// What a filter can ask for: each of [`ACTIONS`], then those of [`OLD_ACTIONS`]. Those of version 0.1 are among them,
+/// because scripts may still ask for them.
 pub fn action_names() -> Vec<&'static str> {
     let old = OLD_ACTIONS.iter().map(|(old, _)| *old);
     ACTIONS.into_iter().chain(old).collect()
@@ -94,14 +96,15 @@ pub struct Change {
     pub name: String,
     /// The connector of an ingest key, or of a request.
     pub connector: Option<String>,
-    /// What it was, or what is gone.
+    /// What it was, or what is gone. The log is the only place that still has it.
     pub before: Option<Value>,
     /// What it is, or what was done in numbers.
     pub after: Option<Value>,
 }
 
 impl Change {
-    /// What was done to something that is not in the catalog, and what came of it.
+    /// What was done to something that is not in the catalog, and what came of it. It has no `before`, because the
+    /// catalog does not know what that was.
     pub fn done(
         action: &'static str,
         kind: ResourceKind,

@@ -14,7 +14,7 @@ pub(super) const SECOND_NS: u64 = 1_000_000_000;
 /// whole number of them.
 const UNIT_BITS: u32 = 20;
 
-/// The moment from which nanoseconds are counted.
+/// The moment from which nanoseconds are counted. A wall clock that is set would empty or fill every bucket.
 static BEGAN: LazyLock<Instant> = LazyLock::new(Instant::now);
 
 /// A bucket that holds `burst` units and fills at `rate` units a second.
@@ -22,13 +22,16 @@ static BEGAN: LazyLock<Instant> = LazyLock::new(Instant::now);
 pub(super) struct Bucket {
     rate: u64,
     burst: u64,
-    /// How long an empty bucket fills, whatever the share.
+    /// How long an empty bucket fills, whatever the share. It is independent of the share, so that all nodes together
+    /// have the burst once.
     burst_ns: u64,
     /// How long a unit of this node's share takes, in nanoseconds with [`UNIT_BITS`] more bits.
     unit: AtomicU64,
-    /// When the bucket is full again: nanoseconds since [`BEGAN`].
+    /// When the bucket is full again: nanoseconds since [`BEGAN`]. One time instead of a count and a time, so that a
+    /// request changes it in one atomic step.
     full_at_ns: AtomicU64,
-    /// Other nodes have shares as well.
+    /// Other nodes have shares as well. A bucket of one node alone counts nothing, so that its requests do not pay for
+    /// it.
     is_shared: AtomicBool,
     /// Units that were asked for since somebody looked, if it is shared.
     wanted: AtomicU64,
@@ -44,7 +47,7 @@ pub(super) struct Left {
 }
 
 impl Bucket {
-    /// Full, and this node's alone. A rate of 0 counts as 1.
+    /// Full, and this node's alone. A rate of 0 counts as 1. With a rate of 0 it would divide by zero.
     pub(super) fn new(rate: u64, burst: u64) -> Self {
         let rate = rate.max(1);
         let burst_ns = u128::from(burst) * u128::from(SECOND_NS) / u128::from(rate);
@@ -73,7 +76,8 @@ impl Bucket {
         u64::try_from(BEGAN.elapsed().as_nanos()).unwrap_or(u64::MAX)
     }
 
-    /// Takes units.
+    /// Takes units. A full bucket lets more than its burst through, because a body larger than the burst would
+    /// otherwise never fit.
     ///
     /// # Errors
     /// They are not there; in so many nanoseconds they are.
@@ -147,13 +151,15 @@ impl Bucket {
     }
 }
 
-/// How long a unit takes at this rate, with [`UNIT_BITS`] more bits.
+/// How long a unit takes at this rate, with [`UNIT_BITS`] more bits. At least 1, because the units that are left are
+/// found by dividing by it.
 fn unit_of(rate: u64, share: NodeShare) -> u64 {
     let whole = (u128::from(SECOND_NS) << UNIT_BITS) / u128::from(rate);
     let unit = whole * u128::from(NodeShare::WHOLE.parts()) / u128::from(share.parts());
     u64::try_from(unit).unwrap_or(u64::MAX).max(1)
 }
 
+/// The product is computed with 128 bits, because a body's bytes times [`UNIT_BITS`] would overflow 64.
 fn cost_ns(unit: u64, units: u64) -> u64 {
     let cost = (u128::from(unit) * u128::from(units)) >> UNIT_BITS;
     u64::try_from(cost).unwrap_or(u64::MAX)

@@ -19,7 +19,8 @@ pub struct Caller {
 }
 
 impl Catalog {
-    /// The caller with this secret, if it is known and valid now.
+    /// The caller with this secret, if it is known and valid now. The prefix is kept, because only the digest of a
+    /// declared key may be known before.
     pub fn caller(&self, secret: &str) -> Option<Caller> {
         let key = self.key_of(KeyHash::of(secret))?;
         key.note_use(secret);
@@ -29,12 +30,15 @@ impl Catalog {
         })
     }
 
-    /// The caller whose certificate has this SHA-256, if its key is known and valid now.
+    /// The caller whose certificate has this SHA-256, if its key is known and valid now. It is never a test key,
+    /// because a test key is known by its text.
     pub fn caller_with_certificate(&self, fingerprint: [u8; 32]) -> Option<Caller> {
         let key = self.key_of(KeyHash::of_certificate(fingerprint))?;
         Some(Caller { key, test: false })
     }
 
+    /// A key that verifies signatures is not found, because its secret would otherwise admit a request without a
+    /// signature.
     fn key_of(&self, hash: KeyHash) -> Option<Arc<IngestKey>> {
         let key = self.read(|entries| entries.keys.get(&hash).cloned())?;
         let now = Unix::now();
@@ -45,7 +49,8 @@ impl Catalog {
         Some(key)
     }
 
-    /// The key with this secret, if it is known and has expired or was revoked.
+    /// The key with this secret, if it is known and has expired or was revoked. Without it the request would be one of
+    /// an unknown key, and nobody would find the program with the old one.
     pub fn ended_key(&self, secret: &str) -> Option<Arc<IngestKey>> {
         let key = self.ended(KeyHash::of(secret))?;
         key.note_use(secret);
@@ -72,7 +77,8 @@ impl Catalog {
         self.reader_of(KeyHash::of_certificate(fingerprint))
     }
 
-    /// Whether there is a read key that pages of this origin may read with.
+    /// Whether there is a read key that pages of this origin may read with. The browser asks before it sends the key,
+    /// so that any key counts here.
     pub fn admits_origin(&self, origin: &str) -> bool {
         let admits = |reader: &Arc<Reader>| reader.admits(origin);
         self.read(|entries| entries.readers.values().any(admits))

@@ -14,7 +14,8 @@ use base::clock::Unix;
 use settings::ConnectorKind;
 use webhook::Preset;
 
-/// Requests without a valid key or signature that a connector may have at once, and a second.
+/// Requests without a valid key or signature that a connector may have at once, and a second. They are limited, because
+/// anybody who knows the address can send them.
 const FAILURES: (u32, u32) = (5, 20);
 
 /// A configured source of data. What can be set of it is read as its own.
@@ -22,18 +23,21 @@ const FAILURES: (u32, u32) = (5, 20);
 pub struct Connector {
     /// Its name, which is also its id.
     pub name: Arc<str>,
-    /// What can be set of it, in a file or at run time; its keys are not here. Its keys have it, too.
+    /// What can be set of it, in a file or at run time; its keys are not here. Its keys have it, too. They are shared
+    /// instead of copied, so that a new option needs no field in each key.
     pub settings: Arc<settings::Connector>,
     /// When it was made at run time: Unix time in milliseconds. None: it is declared.
     pub created_at: Option<Unix>,
     /// Its keys, by name.
     pub keys: Vec<Arc<IngestKey>>,
-    /// What it may have of requests to its address that nobody vouches for.
+    /// What it may have of requests to its address that nobody vouches for. It is apart from the keys, so that such
+    /// requests do not use up the rate of valid ones.
     pub failures: Arc<Quota>,
     /// What bodies take that nobody vouches for yet, apart from the keys, so that requests without a valid one cannot
     /// stop those with one.
     pub unauthenticated: Arc<Share>,
-    /// What its requests show of how it is set up.
+    /// What its requests show of how it is set up. It survives a change of the connector, so that the status does not
+    /// lose the sign.
     pub signs: Arc<Signs>,
 }
 
@@ -114,7 +118,8 @@ impl Connector {
         self.keys.iter().find(|key| *key.name == *name)
     }
 
-    /// Keys that a rotation replaced by the one of this name, and that can still be used.
+    /// Keys that a rotation replaced by the one of this name, and that can still be used. They are found by their
+    /// names, because the file does not say which key replaced which.
     pub fn older_keys(&self, name: &str) -> Vec<&Arc<IngestKey>> {
         let replaced_by = |key: &&Arc<IngestKey>| {
             let was = key.name.rsplit_once('.').map(|(was, _)| was);
@@ -134,7 +139,8 @@ pub(super) fn may_delete(connector: &settings::Connector) -> bool {
     connector.may_delete.unwrap_or(is_program)
 }
 
-/// The tool: what signs as only one tool does is of that one, whatever was said.
+/// The tool: what signs as only one tool does is of that one, whatever was said. A scheme that only one tool uses is
+/// certain, while the setting may be wrong.
 pub(super) fn preset_of(
     named: Option<&'static Preset>,
     signing: Option<&Signing>,

@@ -29,6 +29,7 @@ pub(super) struct Entries {
 }
 
 impl Entries {
+    /// What counts requests is taken from `before`, so that a change of something else does not fill a rate again.
     pub(super) fn build(rows: Rows, sinks: Vec<Arc<Sink>>, limits: &Limits, before: &Self) -> Self {
         let streams = rows.streams.into_iter();
         let streams = streams.map(|stream| (Arc::clone(&stream.name), Arc::new(stream)));
@@ -85,7 +86,8 @@ impl Entries {
         }
     }
 
-    /// Others count now: keys and readers that are not among them, or have changed so that they end, are told.
+    /// Others count now: keys and readers that are not among them, or have changed so that they end, are told. Requests
+    /// and connections in progress hold the old objects, and would otherwise be served until they end.
     pub(super) fn give_way_to(&self, others: &Self) {
         let now = Unix::now();
         for (hash, old) in &self.keys {

@@ -12,7 +12,7 @@ use settings::{ValidationError, quoted};
 use sqlite::FileError;
 use webhook::{CANDIDATES_MAX, InvalidVerifier};
 
-/// Keys that a sentence names.
+/// Keys that a sentence names. Thousands of keys may name a stream.
 const NAMED_MAX: usize = 5;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -139,7 +139,8 @@ impl FieldError {
         CatalogError::Invalid { field, fault: self }
     }
 
-    /// The fault with the name of its field, where that belongs to it.
+    /// The fault with the name of its field, where that belongs to it. A fault that is a whole sentence comes without
+    /// the name, because it would read wrong.
     pub fn with_field(&self, field: &str) -> String {
         match self {
             Self::NoStream { .. } => self.to_string(),

@@ -30,9 +30,10 @@ pub struct IngestKey {
     pub connector: Arc<str>,
     /// What can be set of its connector.
     pub settings: Arc<settings::Connector>,
-    /// What its connector's requests show.
+    /// What its connector's requests show. A request that has the key need not find the connector.
     pub signs: Arc<Signs>,
-    /// What decides over its items.
+    /// What decides over its items. They are joined once, so that no request joins those of its connector and its
+    /// stream.
     pub rules: Rules,
     /// The tool that has it.
     pub preset: Option<&'static Preset>,
@@ -46,7 +47,8 @@ pub struct IngestKey {
     pub networks: Networks,
     /// The one stream that it may submit to.
     pub stream: Arc<str>,
-    /// The life of that stream ([`Stream::life`]); none: there is no such stream.
+    /// The life of that stream ([`Stream::life`]); none: there is no such stream. A request that began before the
+    /// stream was deleted is not stored in a new one of its name.
     pub stream_life: Option<u64>,
     /// When it ends.
     pub expires_at: Option<Unix>,
@@ -58,21 +60,22 @@ pub struct IngestKey {
     pub quota: Arc<Quota>,
     /// What it stores, and may.
     pub volume: Arc<Volume>,
-    /// What the bodies of its requests take that are on their way.
+    /// What the bodies of its requests take that are on their way. One key cannot use all memory of bodies so.
     pub bodies: Arc<Share>,
     /// What it is found by.
     pub(super) hash: KeyHash,
-    /// The part that may be shown, known from the first request on.
+    /// The part that may be shown, known from the first request on. A configuration may contain the digest alone.
     prefix: OnceLock<Arc<str>>,
     /// When somebody came with it last.
     pub(super) used: LastTime,
-    /// When somebody came with it last after it had ended.
+    /// When somebody came with it last after it had ended. It shows which program still has an old key.
     pub(super) refused: LastTime,
-    /// Set in what requests under way hold when the key is gone.
+    /// Set in what requests under way hold when the key is gone. A body may be on its way for a long time after its key
+    /// was looked up.
     gone: AtomicBool,
 }
 
-/// The rate of a key; one of the same rate goes on.
+/// The rate of a key; one of the same rate goes on. Otherwise every change would give a full burst.
 fn quota_of(connector: &Connector, limits: &Limits, before: Option<&Arc<Quota>>) -> Arc<Quota> {
     let requests_per_second = (connector.requests_per_second).unwrap_or(limits.requests_per_second);
     let burst = connector.burst.unwrap_or(limits.burst);
@@ -82,7 +85,7 @@ fn quota_of(connector: &Connector, limits: &Limits, before: Option<&Arc<Quota>>)
     }
 }
 
-/// What a key may store; what it has stored stays counted.
+/// What a key may store; what it has stored stays counted. Otherwise a changed limit would begin the day again.
 fn volume_of(connector: &Connector, limits: &Limits, before: Option<&Arc<Volume>>) -> Arc<Volume> {
     let may_store = VolumeLimits::new(
         connector
@@ -100,7 +103,7 @@ fn volume_of(connector: &Connector, limits: &Limits, before: Option<&Arc<Volume>
 
 impl IngestKey {
     /// The key of a connector, which may have limits of its own; what it was before keeps its quota where the rate is the
-    /// same.
+    /// same. A key that did not change is the object of before, so that requests in progress continue with it.
     pub(super) fn new(
         row: KeyRow,
         connector: &Connector,
@@ -256,7 +259,8 @@ impl IngestKey {
         }
     }
 
-    /// Whether it was rotated: another has its name, and it ends.
+    /// Whether it was rotated: another has its name, and it ends. Its name says so, because the row has no column for
+    /// it.
     pub fn is_replaced(&self) -> bool {
         let prefix = self.prefix();
         let id = prefix.rsplit('_').next().unwrap_or_default();

@@ -6,15 +6,18 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use base::clock::Unix;
 
-/// The last time that something happened, and what of that is written down. 1970: never, as far as is known.
+/// The last time that something happened, and what of that is written down. 1970: never, as far as is known. Both are
+/// atomic numbers, so that a request notes its time without a lock.
 #[derive(Debug, Default)]
 pub(super) struct LastTime {
     /// Both are a [`Unix`], in milliseconds.
     at: AtomicU64,
+    /// Without it every key would be written again each minute.
     written: AtomicU64,
 }
 
 impl LastTime {
+    /// A key that is replaced by its changed self keeps its times so.
     pub(super) fn copied(&self) -> Self {
         Self {
             at: AtomicU64::new(self.at.load(Ordering::Relaxed)),

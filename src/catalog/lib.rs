@@ -81,13 +81,15 @@ const CHECKPOINT_BYTES: u32 = 4 << 20;
 /// Everything that exists.
 #[derive(Debug)]
 pub struct Catalog {
-    /// Replaced as a whole by each change.
+    /// Replaced as a whole by each change. So each lookup sees one state, and never half of a change.
     entries: RwLock<Arc<Entries>>,
     store: Mutex<Store>,
+    /// Readers of the audit log open the file apart from the writer, so that they wait for no change.
     path: PathBuf,
     /// What keys may whose connector has no limits of its own.
     limits: Limits,
-    /// Several nodes have the keys: what each stores is kept elsewhere.
+    /// Several nodes have the keys: what each stores is kept elsewhere. Each node would otherwise overwrite what
+    /// another has counted.
     is_shared: bool,
     /// What stands before the path in every URL that tools are given.
     public_url: Option<Box<str>>,
@@ -99,11 +101,13 @@ struct Store {
     declared: Rows,
     declared_sinks: DeclaredSinks,
     made: Rows,
-    /// Hears of other streams before anybody can use them.
+    /// Hears of other streams before anybody can use them. The first item of a key would otherwise find a stream that
+    /// the pool does not know.
     follower: Option<Follower>,
 }
 
-/// Makes an empty file at `path`, with all tables that opening it makes.
+/// Makes an empty file at `path`, with all tables that opening it makes. Otherwise its copy as the base of a log would
+/// not fit the entries of nodes that have made the tables.
 ///
 /// # Errors
 /// SQLite's.
@@ -111,7 +115,8 @@ pub fn make(path: &Path) -> Result<(), CatalogError> {
     Ok(schema::open(path)?.execute_batch(uses::LATER_TABLES)?)
 }
 
-/// The same as [`Catalog::verify_audit`] for a file that nobody need use: of a data folder or a backup.
+/// The same as [`Catalog::verify_audit`] for a file that nobody need use: of a data folder or a backup. It opens no
+/// writer, so that a backup is verified without a change of its format.
 ///
 /// # Errors
 /// See [`AuditLogError`].
@@ -236,7 +241,8 @@ impl Catalog {
         Ok(chain_of(&reader, expected)?)
     }
 
-    /// Writes into the audit log what somebody did to something that is not in the catalog. Blocks.
+    /// Writes into the audit log what somebody did to something that is not in the catalog. Blocks. It comes after the
+    /// act, because both files cannot be one transaction.
     ///
     /// # Errors
     /// SQLite's.
@@ -262,7 +268,8 @@ impl Catalog {
         Ok(self.store().connection.close()?)
     }
 
-    /// Makes what the store holds the truth for all that is asked from now on.
+    /// Makes what the store holds the truth for all that is asked from now on. The follower comes first, so that no key
+    /// is found before its stream.
     fn publish(&self, store: &Store) -> Arc<Entries> {
         let (rows, _) = Rows::joined(&store.declared, &store.made);
         let (sinks, _) = store.declared_sinks.joined(&store.made.sinks);
@@ -282,6 +289,7 @@ impl Catalog {
         look(&self.entries.read().unwrap_or_else(PoisonError::into_inner))
     }
 
+    /// The lock is held for a clone alone, so that long lists do not stop a change.
     fn now(&self) -> Arc<Entries> {
         Arc::clone(&self.entries.read().unwrap_or_else(PoisonError::into_inner))
     }

@@ -11,7 +11,8 @@ use super::stream::Stream;
 use settings::Limits;
 
 impl Catalog {
-    /// The streams that people made, by name.
+    /// The streams that people made, by name. The daemon's own is not among them, because nobody can change it or
+    /// submit to it.
     pub fn streams(&self) -> Vec<Arc<Stream>> {
         let mut streams = self.readable_streams();
         streams.retain(|stream| !stream.is_built_in);

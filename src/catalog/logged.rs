@@ -9,7 +9,7 @@ use replica::{LogEntry, LogPlace, SharedLog, TouchedTable};
 use settings::Settings;
 use sqlite::FailStop;
 
-/// What lookups read.
+/// What lookups read. A change of other tables does not load everything again.
 const LOOKED_UP: [&str; 5] = ["streams", "connectors", "keys", "read_keys", "sinks"];
 const USES: [&str; 2] = ["key_uses", "key_refusals"];
 

@@ -13,6 +13,7 @@ use rusqlite::{Connection, params};
 use super::{Catalog, CatalogError};
 use base::clock::Lived;
 
+/// The columns keep their earlier names, because files and entries of logs have them.
 pub(super) const TABLE: &str = "CREATE TABLE IF NOT EXISTS published_problems (
     stream TEXT NOT NULL,
     key TEXT NOT NULL,
@@ -31,7 +32,7 @@ pub struct PublishedProblem {
     pub fields: String,
     pub is_open: bool,
     pub published_at: Lived,
-    /// Under which id it is being published; none: it is published.
+    /// Under which id it is being published; none: it is published. The journal refuses the same id a second time.
     pub publishing: Option<[u8; 16]>,
 }
 

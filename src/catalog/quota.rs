@@ -13,6 +13,7 @@ pub struct Quota {
     pub(super) bucket: Bucket,
     requests_per_second: u32,
     burst: u32,
+    /// A lock is enough here, because only refused requests take it.
     flood: Mutex<Flood>,
 }
 
@@ -29,7 +30,7 @@ pub struct QuotaState {
     pub reset_seconds: u64,
 }
 
-/// Refusals that the log has not heard of.
+/// Refusals that the log has not heard of. An entry for each would make a flood of requests a flood of entries.
 #[derive(Debug, Default)]
 struct Flood {
     second: u64,
@@ -107,7 +108,8 @@ impl Quota {
         Some(std::mem::take(&mut flood.unlogged))
     }
 
-    /// Refusals of earlier seconds that the log has not heard of.
+    /// Refusals of earlier seconds that the log has not heard of. The last ones of a flood would otherwise wait for the
+    /// next flood.
     pub fn unlogged_refusals(&self, now: Unix) -> Option<u64> {
         let mut flood = self.flood.lock().unwrap_or_else(PoisonError::into_inner);
         if flood.unlogged == 0 || flood.second == now.seconds() {

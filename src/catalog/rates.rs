@@ -9,7 +9,8 @@ use base::node_share::NodeShare;
 use super::bucket::Bucket;
 use super::{Catalog, IngestKey, KeyHash};
 
-/// Tells the rates of all keys apart: the digest of the key, and which of its rates it is.
+/// Tells the rates of all keys apart: the digest of the key, and which of its rates it is. The digest instead of a
+/// name, because a key of the same name may be another one.
 pub type RateId = [u8; 33];
 
 /// A rate of a key.

@@ -13,7 +13,8 @@ use base::clock::{self, Unix};
 use base::order::Epoch;
 use select::ItemFilter;
 
-/// How many feeds a read key may ask for in a second if it says nothing else.
+/// How many feeds a read key may ask for in a second if it says nothing else. A page that polls in a loop would
+/// otherwise use up the node.
 pub const POLLS_PER_SECOND: u32 = 50;
 
 /// A read key as it is listed and written down. What can be set of it is read as its own.
@@ -43,6 +44,7 @@ impl Deref for ReadKey {
 }
 
 impl ReadKey {
+    /// Secrets are left out of the settings, because lists show these.
     pub(super) fn new(
         settings: settings::ReadKey,
         hash: KeyHash,
@@ -120,15 +122,17 @@ pub struct Reader {
     limits: Option<Limits>,
     /// How often it may ask for feeds.
     polls: Quota,
+    /// Connections hold the reader, and see here that they must end.
     revoked: AtomicBool,
-    /// What it sees is not what its key sees now.
+    /// What it sees is not what its key sees now. A client then loads everything again, because what it has is what the
+    /// old limits let it see.
     is_superseded: AtomicBool,
 }
 
 #[derive(Debug, Clone)]
 struct Limits {
     filter: Arc<ItemFilter>,
-    /// Stands for what it says.
+    /// Stands for what it says. Positions carry it, because a filter is too long for them.
     digest: u64,
 }
 
@@ -167,7 +171,8 @@ impl Reader {
         }
     }
 
-    /// The reader that a key stands for, of those of its streams that there are.
+    /// The reader that a key stands for, of those of its streams that there are. A stream that was deleted is left out,
+    /// so that its name alone gives nothing to read.
     pub(super) fn of(key: &ReadKey, exists: impl Fn(&str) -> bool) -> Self {
         // What the configuration declares was checked as a whole.
         let declared = key.created_at.is_none();
@@ -227,7 +232,8 @@ impl Reader {
         taken.map(drop).map_err(|state| state.reset_seconds)
     }
 
-    /// Whether both may do the same.
+    /// Whether both may do the same. A reader that may do the same stays, so that a change of a description ends no
+    /// connection.
     pub(super) fn is_like(&self, other: &Self) -> bool {
         self.name == other.name
             && self.streams == other.streams

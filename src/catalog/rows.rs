@@ -84,7 +84,8 @@ impl Rows {
         *self = declared;
     }
 
-    /// Both together, and what of `made` does not count beside `declared`, in sentences.
+    /// Both together, and what of `made` does not count beside `declared`, in sentences. These are no errors, because a
+    /// file that declares a used name would otherwise prevent a start.
     pub(super) fn joined(declared: &Self, made: &Self) -> (Self, Vec<String>) {
         let mut rows = declared.clone();
         let mut warnings = Vec::new();

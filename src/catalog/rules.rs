@@ -15,7 +15,8 @@ pub struct Rules {
     pub delete_when: Option<DeleteWhen>,
     /// After so long without another update an item goes.
     pub expire_after_seconds: Option<NonZeroU32>,
-    /// Items that the stream may have in the data pool.
+    /// Items that the stream may have in the data pool. A connector cannot set it, because a stream may have items of
+    /// several.
     pub items_max: Option<u64>,
     /// Bytes of their keys and fields.
     pub bytes_max: Option<u64>,

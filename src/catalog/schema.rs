@@ -30,7 +30,8 @@ pub(super) use sinks::{delete_sink, put_sink};
 
 /// Its name in the data folder.
 pub const FILE: &str = "catalog.db";
-/// Stands in `PRAGMA user_version`.
+/// Stands in `PRAGMA user_version`. A file with a larger number is not opened, because this version would not keep what
+/// the newer one added.
 pub const FORMAT: i64 = 12;
 
 /// The streams of a catalog that nobody need use, by name; none if there is no file.
@@ -49,7 +50,8 @@ pub fn streams_of(path: &Path) -> Result<Vec<String>, CatalogError> {
     )?)
 }
 
-/// Makes the tables that others make when they are first needed.
+/// Makes the tables that others make when they are first needed. A repair calls it, because the rows that it saves
+/// would otherwise have no table.
 pub fn make_later(connection: &Database) -> Result<(), rusqlite::Error> {
     let later = [
         uses::LATER_TABLES,
@@ -118,7 +120,7 @@ fn key(row: &Row<'_>) -> Result<KeyRow, rusqlite::Error> {
     })
 }
 
-/// From where a key is taken. What cannot be read lets nobody in.
+/// From where a key is taken. What cannot be read lets nobody in. An empty list would otherwise admit everybody.
 fn networks(row: &Row<'_>) -> Result<Networks, rusqlite::Error> {
     let Some(written) = row.get::<_, Option<String>>("networks")? else {
         return Ok(Networks::default());
@@ -138,7 +140,7 @@ fn stored(time: Option<Unix>) -> Option<i64> {
     time.map(Unix::to_column)
 }
 
-/// What can be set, as it is written down and stands in the audit log.
+/// What can be set, as it is written down and stands in the audit log. Keys have rows of their own.
 pub(super) fn shown(settings: &impl Serialize) -> Value {
     let mut settings = serde_json::to_value(settings).unwrap_or_default();
     if let Some(settings) = settings.as_object_mut() {
@@ -199,7 +201,8 @@ pub(super) fn put_key(database: &Database, key: &KeyRow) -> Result<(), rusqlite:
     )
 }
 
-/// How many streams of this name were deleted, as the audit trail has it.
+/// How many streams of this name were deleted, as the audit trail has it. The audit log is counted, because the row of
+/// a deleted stream is gone.
 pub(super) fn deleted_streams(database: &Database, name: &str) -> Result<u64, rusqlite::Error> {
     let sql =
         "SELECT count(*) FROM audit WHERE kind = 'stream' AND action = 'delete' AND name = ?1";

@@ -35,7 +35,8 @@ impl Catalog {
         })
     }
 
-    /// The read key with this secret, whether it can be used or not.
+    /// The read key with this secret, whether it can be used or not. A screen whose key has ended is still known by its
+    /// name so.
     pub fn read_key_of(&self, secret: &str) -> Option<Arc<ReadKey>> {
         let hash = KeyHash::of(secret);
         let mut keys = self.now().read_keys.clone().into_values();

@@ -17,7 +17,8 @@ use settings::{Patch, Verify};
 /// The name of a first key.
 pub const FIRST_KEY: &str = "main";
 
-/// What is to be made together.
+/// What is to be made together. With three changes instead of one, a failure in the middle would leave a part that
+/// blocks the next attempt.
 #[derive(Debug, Clone)]
 pub struct SetUp {
     pub connector: Patch,

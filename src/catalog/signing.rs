@@ -22,7 +22,8 @@ pub struct Signing {
 }
 
 impl Signing {
-    /// None where the settings do not fit, which they did when they were made: another version made them.
+    /// None where the settings do not fit, which they did when they were made: another version made them. The key
+    /// stays, so that an operator can see it and rotate it.
     pub(super) fn new(verify: Arc<Verify>, connector: &str, key: &str) -> Option<Self> {
         match verify.verifier() {
             Ok(verifier) => Some(Self {
@@ -47,7 +48,8 @@ pub(super) fn hash_of(verify: &Verify, connector: &str, key: &str, stream: &str)
     }
 }
 
-/// The secret that a tool sent before one was set: the newest, in memory only. `Debug` shows when it came.
+/// The secret that a tool sent before one was set: the newest, in memory only. `Debug` shows when it came. It is not
+/// written down, because nobody has yet confirmed that it came from the tool.
 #[derive(Default)]
 pub struct SentSecret(Mutex<Option<(Box<str>, Unix)>>);
 
@@ -66,6 +68,7 @@ impl SentSecret {
         (self.lock().as_ref()).map(|(secret, _)| KeyText::of_tool(secret))
     }
 
+    /// The secret is handed out once.
     pub(super) fn forget(&self) {
         *self.lock() = None;
     }

@@ -69,7 +69,8 @@ pub(super) struct SinkRow {
     /// None: it is declared, and only the pause is kept here.
     pub(super) section: Option<Section>,
     pub(super) created_at: Option<Unix>,
-    /// It runs no more, and what is kept for it is about to go.
+    /// It runs no more, and what is kept for it is about to go. The row stays meanwhile, so that a start after a kill
+    /// continues with the rest.
     pub(super) deleting: bool,
     pub(super) pause: Option<Pause>,
 }
@@ -91,7 +92,8 @@ impl DeclaredSinks {
         }
     }
 
-    /// Those that are to run, in the order of the configuration and then by name, and what cannot, in sentences.
+    /// Those that are to run, in the order of the configuration and then by name, and what cannot, in sentences. A sink
+    /// that cannot run is reported instead of an error, because the other sinks can.
     pub(super) fn joined(&self, made: &[SinkRow]) -> (Vec<Arc<Sink>>, Vec<String>) {
         joined(&self.sinks, made, &self.plugins_dir)
     }

@@ -27,7 +27,8 @@ impl Catalog {
         })
     }
 
-    /// The same for changes that are made together.
+    /// The same for changes that are made together. The rows are loaded before the commit, because a change that is
+    /// committed must not fail afterwards.
     pub(super) fn commit_all<T>(
         &self,
         actor: &Actor,
@@ -65,7 +66,8 @@ impl Catalog {
         })
     }
 
-    /// The same, and then `after` under the same lock.
+    /// The same, and then `after` under the same lock. The lock is released while the log is followed, because who
+    /// follows writes the same file.
     pub(super) fn write_then<T, R>(
         &self,
         mut work: impl FnMut(&Store) -> Result<T, CatalogError>,

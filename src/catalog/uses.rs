@@ -62,7 +62,7 @@ pub(super) fn load(
     Ok(gone)
 }
 
-/// Forgets keys that are gone.
+/// Forgets keys that are gone. A table would otherwise keep a row for every key that ever was.
 pub(super) fn forget(connection: &Connection, gone: &[Gone]) -> Result<(), rusqlite::Error> {
     for (delete, hash) in gone {
         connection.execute(delete, [hash.as_bytes()])?;
@@ -115,7 +115,8 @@ fn keys(entries: &Entries) -> impl Iterator<Item = &Arc<IngestKey>> {
 }
 
 impl Catalog {
-    /// A key that begins so was used at this time or later.
+    /// A key that begins so was used at this time or later. It goes by the prefix, because the request log has no
+    /// digest.
     pub fn note_use(&self, connector: &str, prefix: &str, used_at: Unix) {
         let Some(connector) = self.connector(connector).filter(|_| !prefix.is_empty()) else {
             return;

@@ -37,9 +37,9 @@ pub struct Volume {
     pub(super) bucket: Option<Bucket>,
     /// The day since 1970, and the bytes that were stored in it.
     today: AtomicU64,
-    /// The same for what was stored on other nodes.
+    /// The same for what was stored on other nodes. It is apart, because this node reports only its own to the others.
     elsewhere: AtomicU64,
-    /// What of that is written down.
+    /// What of that is written down. A key that stored nothing is not written again.
     written: AtomicU64,
 }
 
@@ -124,7 +124,8 @@ impl Volume {
             .store(added(0, day, bytes), Ordering::Relaxed);
     }
 
-    /// Takes the bytes of a body that is about to be stored, of a request that came at this time.
+    /// Takes the bytes of a body that is about to be stored, of a request that came at this time. The bytes are taken
+    /// before the body is stored, so that requests at the same moment do not all pass the limit.
     ///
     /// # Errors
     /// There is no room for them now; nothing was taken.
@@ -171,6 +172,7 @@ impl Volume {
         (self.written).store(added(0, day, bytes), Ordering::Relaxed);
     }
 
+    /// Without a limit the clock is not read.
     pub fn left(&self) -> VolumeLeft {
         match self.limits.bytes_per_second | self.limits.bytes_per_day {
             0 => VolumeLeft::default(),
@@ -178,6 +180,7 @@ impl Volume {
         }
     }
 
+    /// What a full bucket refuses is taken off the day again, because nothing was stored.
     fn take_at(&self, bytes: u64, now_ns: u64, now: Unix) -> Result<(), OverVolume> {
         let day = day_of(now);
         let day_max = self.limits.bytes_per_day;
@@ -257,6 +260,7 @@ fn stored_on(today: u64, day: u64) -> u64 {
     }
 }
 
+/// It ends at the most that the bits hold, because a carry would change the day.
 fn added(today: u64, day: u64, bytes: u64) -> u64 {
     let stored = stored_on(today, day).saturating_add(bytes);
     (day << BYTES_BITS) | stored.min(BYTES_MASK)

@@ -7,9 +7,9 @@ use std::collections::BTreeMap;
 /// Values by name. Most fields of an item have none, and are told by the length of their name.
 #[derive(Debug, Clone)]
 pub(crate) struct ByName<K, V> {
-    /// In the order of the names.
+    /// In the order of the names. The order makes a binary search possible.
     entries: Vec<(K, V)>,
-    /// A bit for each length that a name has.
+    /// A bit for each length that a name has. Most other fields are excluded so without a comparison of texts.
     lengths: u64,
 }
 
@@ -54,7 +54,7 @@ impl<K: AsRef<str>, V> From<BTreeMap<K, V>> for ByName<K, V> {
     }
 }
 
-/// The bit of a name's length; all long names have the last one.
+/// The bit of a name's length; all long names have the last one. A shift by more bits than the number has would panic.
 fn bit(name: &str) -> u64 {
     1 << name.len().min(63)
 }

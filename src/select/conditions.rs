@@ -20,13 +20,14 @@ use condition::{Comparison, Condition, Test, Values};
 /// Which items: conditions that must all hold.
 #[derive(Debug, Clone, Default)]
 pub struct Where {
-    /// As they were written.
+    /// As they were written. The order is kept, because they are printed so.
     conditions: Vec<Condition>,
-    /// Those on what the daemon knows, the cheapest first.
+    /// Those on what the daemon knows, the cheapest first. They are tested first, because no field is read for them.
     own: Vec<usize>,
     /// Those on fields, by the name as JSON writes it.
     fields: ByName<String, OfField>,
-    /// Fields that an item must have, or its conditions do not hold.
+    /// Fields that an item must have, or its conditions do not hold. They are counted, so that an item without one of
+    /// them fails without a list of names.
     needed: usize,
 }
 
@@ -35,7 +36,8 @@ pub struct Where {
 struct OfField {
     /// The cheapest first.
     conditions: Vec<usize>,
-    /// Whether all hold for an item that does not have the field.
+    /// Whether all hold for an item that does not have the field. It is found once, so that a missing field needs no
+    /// test for each item.
     hold_without: bool,
 }
 
@@ -95,7 +97,8 @@ impl Where {
         Self::of(conditions)
     }
 
-    /// Keys of which an item has one, or the conditions do not hold; none: it can have any key.
+    /// Keys of which an item has one, or the conditions do not hold; none: it can have any key. A reader then looks up
+    /// these keys instead of reading every item.
     pub fn keys(&self) -> Option<&[String]> {
         let listed = self.conditions.iter().filter_map(|one| match &one.test {
             Test::Is(values) if !one.is_negated && one.source == Source::Own(Own::Key) => {
@@ -111,13 +114,14 @@ impl Where {
         self.conditions.is_empty()
     }
 
-    /// Whether a condition is on this.
+    /// Whether a condition is on this. A value that no condition names need not be computed.
     pub fn names(&self, own: Own) -> bool {
         let mut sources = self.own.iter().map(|at| &self.conditions[*at].source);
         sources.any(|source| *source == Source::Own(own))
     }
 
-    /// Whether all conditions are on keys and streams, which are the same for all that was ever sent of an item.
+    /// Whether all conditions are on keys and streams, which are the same for all that was ever sent of an item. An
+    /// item that was not sent then never has to be sent, or withdrawn, after a change.
     pub fn is_of_keys(&self) -> bool {
         self.conditions.iter().all(Condition::is_of_keys)
     }
@@ -137,7 +141,8 @@ impl Where {
         Some(field.name().into_owned())
     }
 
-    /// A name or value that begins or ends with a space, which is seldom meant.
+    /// A name or value that begins or ends with a space, which is seldom meant. It is only warned of, because a value
+    /// may have such a space.
     pub fn spaced(&self) -> Option<String> {
         let texts = self.conditions.iter().flat_map(|condition| {
             let values: &[String] = match &condition.test {
@@ -183,6 +188,7 @@ impl Where {
     }
 
     /// Whether a removal is passed on: nothing is known of the item that it removes but its key and its stream.
+    /// Conditions on fields are passed over, because a removal has no fields.
     pub fn passes_removal(&self, key: &str, stream: &str) -> bool {
         let record = Record {
             key,
@@ -193,7 +199,8 @@ impl Where {
         decisive.all(|condition| condition.holds(&record.value(&condition.source)))
     }
 
-    /// The same text for conditions that mean the same: each once, in the order of code points.
+    /// The same text for conditions that mean the same: each once, in the order of code points. Another order of the
+    /// same conditions is then no other selection.
     pub fn canonical(&self) -> String {
         let mut texts: Vec<String> = self.conditions.iter().map(Condition::canonical).collect();
         texts.sort_unstable();

@@ -13,7 +13,8 @@ const QUOTED_MAX: usize = 40;
 pub struct SyntaxError {
     /// The setting or parameter that has the text.
     pub setting: String,
-    /// The place in it, from 1; one behind the last character if something is missing at the end.
+    /// The place in it, from 1; one behind the last character if something is missing at the end. Characters instead of
+    /// bytes, because people count those.
     pub character: usize,
     pub expected: String,
 }
@@ -50,7 +51,7 @@ pub(crate) fn is_spaced(text: &str) -> bool {
     text.trim_matches(' ').len() < text.len()
 }
 
-/// A text as errors repeat it.
+/// A text as errors repeat it. A control character could otherwise change what a terminal shows.
 pub(crate) fn quoted(text: &str) -> String {
     let visible = |character: char| match character.is_control() {
         true => char::REPLACEMENT_CHARACTER,

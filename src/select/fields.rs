@@ -15,7 +15,7 @@ use crate::scope::{Own, Scope, Source};
 use crate::{ENTRIES_MAX, check_length};
 pub use chooser::Chooser;
 
-/// What is said of a list that does both.
+/// What is said of a list that does both. With both, the fields that nobody names would have no clear meaning.
 const NOT_BOTH: &str = "a list names fields or leaves fields out, not both";
 
 /// Which fields.
@@ -35,7 +35,7 @@ pub enum FieldEntry {
         name: Option<String>,
         source: Source,
     },
-    /// All fields whose names begin so.
+    /// All fields whose names begin so. Names that are not known yet are chosen so.
     Beginning(String),
 }
 
@@ -101,12 +101,14 @@ impl Fields {
         !self.leaves_out && self.entries.iter().any(is_it)
     }
 
-    /// Makes ready to choose from many items.
+    /// Makes ready to choose from many items. What depends on the list alone is done here once, instead of for each
+    /// item.
     pub fn chooser(&self) -> Chooser<'_> {
         Chooser::new(self)
     }
 
-    /// The same text for lists that mean the same.
+    /// The same text for lists that mean the same. Only fields that are left out are sorted, because the order of the
+    /// others is that of the answer.
     pub fn canonical(&self) -> String {
         let mut entries = self.entries.iter().map(|entry| match entry {
             FieldEntry::One {
@@ -181,7 +183,8 @@ impl fmt::Display for FieldEntry {
     }
 }
 
-/// Appends the name of a field; it ends with a star only where that is escaped.
+/// Appends the name of a field; it ends with a star only where that is escaped. A field with the name `a.*` would
+/// otherwise be read as all fields that begin with `a.`.
 fn field_into(name: &str, signs: &str, out: &mut String) {
     match name.strip_suffix('*').filter(|name| name.ends_with('.')) {
         Some(beginning) => {
@@ -233,7 +236,7 @@ fn parse(text: &str, scope: Scope) -> Result<Fields, SyntaxError> {
     Ok(fields)
 }
 
-/// Whether it is a beginning, and the name that it has.
+/// Whether it is a beginning, and the name that it has. Entries with the same pair would write the same name twice.
 fn shown(entry: &FieldEntry) -> (bool, String) {
     match entry {
         FieldEntry::One { name, source } => {
@@ -281,7 +284,7 @@ fn entry(marks: &[Mark], scope: Scope) -> Result<FieldEntry, SyntaxError> {
     Ok(FieldEntry::One { name, source })
 }
 
-/// `-field` or `-beginning.*`.
+/// `-field` or `-beginning.*`. An own name is refused, because it is no field that could be left out.
 fn left_out(marks: &[Mark], scope: Scope) -> Result<FieldEntry, SyntaxError> {
     let field = &marks[1..];
     let Some(first) = field.first() else {

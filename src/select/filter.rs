@@ -9,7 +9,8 @@ use crate::{Fields, Record, Scope, SyntaxError, Where};
 /// Which items, and which of their fields.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Hash)]
 pub struct ItemFilter {
-    /// What is seen at most.
+    /// What is seen at most. They are a filter of their own instead of more conditions, so that a request cannot see by
+    /// its conditions what the limits hide.
     pub limits: Option<Arc<ItemFilter>>,
     pub conditions: Where,
     pub fields: Fields,
@@ -42,7 +43,8 @@ impl ItemFilter {
         self.limits.is_none() && self.conditions.is_empty() && self.fields.is_empty()
     }
 
-    /// The item with the fields that are seen, if it is seen.
+    /// The item with the fields that are seen, if it is seen. The limits come first, so that a condition on a hidden
+    /// field finds none.
     pub fn shown(&self, record: &Record<'_>) -> Option<String> {
         let Some(limits) = &self.limits else {
             return self.chosen(record);
@@ -62,20 +64,23 @@ impl ItemFilter {
         })
     }
 
-    /// Keys of which an item has one, or it is not seen; none: it can have any key.
+    /// Keys of which an item has one, or it is not seen; none: it can have any key. The shortest list is taken, because
+    /// every item is in all of them.
     pub fn keys(&self) -> Option<&[String]> {
         let limits = self.limits.as_ref().and_then(|limits| limits.keys());
         let lists = [limits, self.conditions.keys()];
         lists.into_iter().flatten().min_by_key(|keys| keys.len())
     }
 
-    /// Whether it never changes whether an item is seen.
+    /// Whether it never changes whether an item is seen. A connection then need not remember which items its client
+    /// has.
     pub fn is_of_keys(&self) -> bool {
         let limits = self.limits.as_ref();
         limits.is_none_or(|limits| limits.is_of_keys()) && self.conditions.is_of_keys()
     }
 
-    /// Whether limits can hide an item that was seen, or that has the key of one.
+    /// Whether limits can hide an item that was seen, or that has the key of one. A connection then remembers all items
+    /// of its client, because a removal of another item would disclose a hidden one.
     pub fn hides(&self) -> bool {
         let limits = self.limits.as_ref();
         limits.is_some_and(|limits| !limits.is_of_keys())
@@ -88,7 +93,8 @@ impl ItemFilter {
             && self.conditions.passes_removal(key, stream)
     }
 
-    /// The same text for what shows the same.
+    /// The same text for what shows the same. Positions of a read key carry a digest of it, so that another order of
+    /// conditions makes none of them invalid.
     pub fn canonical(&self) -> String {
         let limits = self.limits.as_ref().map(|limits| limits.canonical());
         let (conditions, fields) = (self.conditions.canonical(), self.fields.canonical());

@@ -33,11 +33,12 @@ pub use scope::{Own, Record, Scope, Source};
 pub use template::{Rejection, Template, TemplatePlace};
 pub use value::{Numbers, Value};
 
-/// Conditions, values of one condition, fields, at most of each.
+/// Conditions, values of one condition, fields, at most of each. Each of them may cost time for every item.
 const ENTRIES_MAX: usize = 1_000;
 /// Bytes of a `where` or of `fields`, at most; those of feeds have the room of a URL.
 const TEXT_BYTES_MAX: usize = 16 << 10;
 
+/// The length is checked before the text is read, so that a text that is too long costs no pass over it.
 fn check_length(text: &str, scope: Scope) -> Result<(), SyntaxError> {
     let length = text.len();
     if length <= TEXT_BYTES_MAX || scope.is_feed {

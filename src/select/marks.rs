@@ -10,7 +10,7 @@ pub(crate) struct Mark {
     pub(crate) character: char,
     /// A backslash stands before it.
     pub(crate) is_escaped: bool,
-    /// Its place, that of the backslash if there is one: from 1.
+    /// Its place, that of the backslash if there is one: from 1. Errors name it.
     pub(crate) at: usize,
 }
 
@@ -21,7 +21,8 @@ impl Mark {
     }
 }
 
-/// What a backslash at the end of a text is.
+/// What a backslash at the end of a text is. Feeds keep what they have always accepted, because their URLs are written
+/// into other programs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum LastBackslash {
     Error,
@@ -68,7 +69,8 @@ pub(crate) fn end(marks: &[Mark], begin: usize) -> usize {
         .map_or(begin, |mark| mark.at + 1 + usize::from(mark.is_escaped))
 }
 
-/// The parts between commas that have anything in them.
+/// The parts between commas that have anything in them. Empty parts are passed over, so that a comma at the end changes
+/// nothing.
 pub(crate) fn entries(marks: &[Mark]) -> impl Iterator<Item = &[Mark]> {
     let parts = marks.split(|mark| mark.is(','));
     parts.filter(|part| !part.is_empty())
@@ -85,13 +87,14 @@ pub(crate) fn split_at_first<'a>(
 }
 
 /// The texts of a list between commas, such as `key=m1,m2`. Those that are empty are passed over, and a backslash at the
-/// end is.
+/// end is. It fails on no text, because the URLs of feeds rely on that.
 pub fn list(text: &str) -> Vec<String> {
     let marks = marks(text, LastBackslash::Dropped).unwrap_or_default();
     entries(&marks).map(plain).collect()
 }
 
-/// Appends a text, with a backslash before each of these characters.
+/// Appends a text, with a backslash before each of these characters. A backslash gets one too, because it would
+/// otherwise escape what follows.
 pub(crate) fn escape_into(text: &str, signs: &str, out: &mut String) {
     for character in text.chars() {
         if character == '\\' || signs.contains(character) {

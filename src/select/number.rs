@@ -8,22 +8,24 @@ use std::fmt;
 /// A number with more digits than this is not written out to be rounded, because an exponent of a few characters can
 /// stand for any number of digits.
 const DIGITS_MAX: i64 = 64;
-/// An exponent beyond this counts as this.
+/// An exponent beyond this counts as this. Sums with it do not overflow 64 bits.
 const EXPONENT_MAX: i64 = 1 << 61;
 /// A number that takes more characters is printed with an exponent.
 const PRINTED_MAX: usize = 40;
 
-/// A number in one form: 0.d₁d₂d₃… × 10^exponent.
+/// A number in one form: 0.d₁d₂d₃… × 10^exponent. One form, so that `1`, `1.0` and `1e0` are equal and have the same
+/// hash.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Decimal {
     is_negative: bool,
-    /// Neither the first nor the last is 0; none of zero.
+    /// Neither the first nor the last is 0; none of zero. Two numbers are then compared by exponent and text alone.
     digits: String,
     exponent: i64,
 }
 
 impl Decimal {
-    /// The value of a text that is written as JSON writes a number.
+    /// The value of a text that is written as JSON writes a number. Only what JSON allows is a number, so that `007`
+    /// and `1.` stay texts.
     pub fn parse(text: &str) -> Option<Self> {
         let (is_negative, unsigned) = match text.strip_prefix('-') {
             Some(rest) => (true, rest),
@@ -107,7 +109,8 @@ impl Decimal {
             .map_or(0, |digit| digit - b'0')
     }
 
-    /// The digits with the point before the last `places` of them.
+    /// The digits with the point before the last `places` of them. Zero has no sign, so that `-0.4` without places is
+    /// `0`.
     fn written(&self, digits: &[u8], places: i64) -> String {
         let places = usize::try_from(places).unwrap_or(0);
         let missing = (places + 1).saturating_sub(digits.len());
@@ -123,7 +126,7 @@ impl Decimal {
     }
 }
 
-/// An exponent of any length.
+/// An exponent of any length. A longer one counts as the largest, because a number with it is valid JSON, too.
 fn read_exponent(text: &str) -> Option<i64> {
     let (is_negative, digits) = match text.strip_prefix('-') {
         Some(digits) => (true, digits),

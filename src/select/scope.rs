@@ -67,7 +67,8 @@ impl Own {
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum Source {
     Own(Own),
-    /// A field, its name as JSON writes it.
+    /// A field, its name as JSON writes it. It is compared with the text of the item, so that no name of an item is
+    /// decoded.
     Field(String),
 }
 
@@ -152,13 +153,15 @@ impl Scope {
         ..Self::LIVE
     };
 
+    /// No field is in it, because one file has the rows of many items.
     pub const FILE_NAME: Self = Self {
         own: &[Own::Stream, Own::Date],
         has_fields: false,
         ..Self::LIVE
     };
 
-    /// What a name stands for, or what is wrong with it.
+    /// What a name stands for, or what is wrong with it. An own name of another place is refused instead of read as a
+    /// field, so that nobody gets an empty value unnoticed.
     pub(crate) fn source(self, name: &str) -> Result<Source, String> {
         match Own::named(name) {
             Some(own) if self.own.contains(&own) => Ok(Source::Own(own)),

@@ -50,7 +50,7 @@ struct Placeholder {
     escapes: Vec<Escape>,
     /// No escape at all, not even that of the place.
     is_raw: bool,
-    /// It is JSON where a value of JSON stands.
+    /// It is JSON where a value of JSON stands. It is written without quotes there.
     is_json_value: bool,
 }
 
@@ -114,7 +114,7 @@ impl Template {
         Self { parts, place }
     }
 
-    /// Whether it has this value.
+    /// Whether it has this value. A value that no template names need not be computed.
     pub fn names(&self, own: Own) -> bool {
         self.placeholders()
             .any(|one| one.source == Source::Own(own))
@@ -285,7 +285,7 @@ fn placeholder(
     Ok(placeholder)
 }
 
-/// Adds what stands behind a bar.
+/// Adds what stands behind a bar. A filter behind an escape is refused, because it could cut the escape in half.
 fn change(
     placeholder: &mut Placeholder,
     part: &[Mark],

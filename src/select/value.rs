@@ -13,6 +13,7 @@ pub enum Value<'a> {
     /// `null`, or a field that the item does not have.
     Empty,
     Text(Cow<'a, str>),
+    /// The text is kept, because a float would change large numbers and trailing zeros.
     Number(Cow<'a, str>),
     /// `true` or `false`.
     Truth(&'a str),
@@ -29,7 +30,7 @@ pub struct Numbers {
 }
 
 impl<'a> Value<'a> {
-    /// The value with this JSON text.
+    /// The value with this JSON text. The first byte suffices, because the text of an item is valid JSON.
     pub fn of(json: &'a str) -> Self {
         match json.as_bytes().first() {
             Some(b'"') => Self::Text(field_name(json)),

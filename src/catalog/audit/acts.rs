@@ -27,7 +27,7 @@ const BEFORE: u32 = 1_000;
 /// An act of the pool.
 #[derive(Debug, Clone)]
 pub struct ActToCopy {
-    /// Its number, which rises with each act of an epoch.
+    /// Its number, which rises with each act of an epoch. So one number says which acts are copied.
     pub n: ChangeSeq,
     /// As `after` of the entry has it.
     pub request_id: String,
@@ -37,7 +37,8 @@ pub struct ActToCopy {
 
 impl Catalog {
     /// Writes the entries of acts of a pool in this epoch, by number, which are all that it has up to the last one. Those that
-    /// have an entry get no second one. Blocks.
+    /// have an entry get no second one. Blocks. The entries and the row are one transaction, so that a kill in between
+    /// leaves no act to be copied twice.
     ///
     /// # Errors
     /// The file cannot be written; nothing is then.
@@ -68,7 +69,8 @@ impl Catalog {
     }
 }
 
-/// The newest act of the epoch that is copied, with all before it.
+/// The newest act of the epoch that is copied, with all before it. The row of another epoch does not count, because
+/// another pool begins its numbers again.
 fn copied_through(
     connection: &Connection,
     epoch: Epoch,
@@ -81,7 +83,8 @@ fn copied_through(
         .optional()
 }
 
-/// Request ids in the newest entries about streams.
+/// Request ids in the newest entries about streams. They identify an act, because its number means nothing in another
+/// pool.
 fn copied_before(connection: &Connection) -> Result<HashSet<String>, rusqlite::Error> {
     let filter = Filter {
         kind: Some(ResourceKind::Stream.as_str().to_owned()),

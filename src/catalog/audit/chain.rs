@@ -19,7 +19,7 @@ use super::{AuditEntry, COLUMNS, ENTRIES_MAX, entry};
 use crate::KeyHash;
 use base::clock::Unix;
 
-/// Entries that are read at a time.
+/// Entries that are read at a time. The chaining of an older file holds so many in memory instead of the whole log.
 const READ: u32 = 1_000;
 
 /// A digest in the chain, and whose it is.
@@ -49,7 +49,8 @@ pub struct Verified {
     pub oldest: Option<ChainHead>,
     pub newest: Option<ChainHead>,
     pub mismatch: Option<ChainMismatch>,
-    /// Whether the digest that was asked for is among them. None: none was asked for.
+    /// Whether the digest that was asked for is among them. None: none was asked for. A chain that was written again
+    /// from its beginning lacks it.
     pub expected: Option<bool>,
 }
 
@@ -62,7 +63,7 @@ impl Verified {
 /// Why the audit log of a file cannot be verified.
 #[derive(Debug, Error)]
 pub enum AuditLogError {
-    /// It was written by another version.
+    /// It was written by another version, whose chain would otherwise look like changed entries.
     #[error(
         "the file has format {found}, whose audit log has no hash chain, or another one; this version reads format {known}"
     )]
@@ -75,7 +76,7 @@ pub enum AuditLogError {
     File(#[from] rusqlite::Error),
 }
 
-/// What stands before the first entry.
+/// What stands before the first entry. It is a fixed value, so that the first entry is checked as all others.
 fn beginning() -> KeyHash {
     KeyHash::from_bytes([0; 32])
 }
@@ -97,7 +98,8 @@ fn digest(previous: KeyHash, entry: &AuditEntry) -> KeyHash {
     KeyHash::of(&covered.to_string())
 }
 
-/// Gives an entry that was just written its place in the chain.
+/// Gives an entry that was just written its place in the chain. The previous digest is read from the file instead of
+/// memory, so that it is the one that the same transaction sees.
 pub(super) fn link(connection: &Connection, entry: &AuditEntry) -> Result<(), rusqlite::Error> {
     let before = connection
         .prepare_cached("SELECT digest FROM audit WHERE id < ?1 ORDER BY id DESC LIMIT 1")?
@@ -114,7 +116,8 @@ pub(super) fn link(connection: &Connection, entry: &AuditEntry) -> Result<(), ru
     Ok(())
 }
 
-/// Chains the entries of an older format, all or none.
+/// Chains the entries of an older format, all or none. The newest entry alone is checked first, so that opening a file
+/// does not read the whole log.
 pub(crate) fn complete(database: &Connection) -> Result<(), rusqlite::Error> {
     let newest = database
         .query_row(
@@ -145,7 +148,8 @@ pub(crate) fn complete(database: &Connection) -> Result<(), rusqlite::Error> {
     }
 }
 
-/// A column that holds a digest; none: there is nothing that could be one.
+/// A column that holds a digest; none: there is nothing that could be one. A value of another type is a mismatch of the
+/// chain instead of an error of the file, because somebody may have written it.
 pub(super) fn hash(row: &Row<'_>, column: usize) -> Option<KeyHash> {
     let bytes = row.get_ref(column).ok()?.as_blob().ok()?;
     Some(KeyHash::from_bytes(bytes.try_into().ok()?))
@@ -168,7 +172,8 @@ impl Verifier {
         Self { wanted, found }
     }
 
-    /// Reads on; false at the end, or behind an entry that does not fit.
+    /// Reads on; false at the end, or behind an entry that does not fit. It ends at the first mismatch, because every
+    /// digest after it would differ as well.
     pub(crate) fn read_on(&mut self, connection: &Connection) -> Result<bool, rusqlite::Error> {
         let sql =
             format!("SELECT {COLUMNS}, previous FROM audit WHERE id > ?1 ORDER BY id LIMIT {READ}");
@@ -234,6 +239,8 @@ impl Verifier {
         Ok(())
     }
 
+    /// Entries missing at the beginning are found by their count, because only those before the newest are ever
+    /// deleted.
     pub(crate) fn end(mut self) -> Verified {
         let (Some(oldest), Some(newest)) = (self.found.oldest, self.found.newest) else {
             return self.found;

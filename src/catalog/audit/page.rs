@@ -10,15 +10,18 @@ use base::clock::Unix;
 /// Which entries of the audit log are wanted: those to which everything applies that is given.
 #[derive(Debug, Clone, Default)]
 pub struct Filter {
-    /// Entries before the one with this id.
+    /// Entries before the one with this id. A page begins at an id instead of a count of entries, so that new entries
+    /// move none of those behind.
     pub before: Option<i64>,
     /// What was done, one of [`ACTIONS`](super::ACTIONS) or of [`OLD_ACTIONS`]: both names of an action find the same.
+    /// Entries of both versions are found so.
     pub action: Option<String>,
     /// To what kind of thing, as [`ResourceKind::as_str`](crate::ResourceKind::as_str).
     pub kind: Option<String>,
     /// Name of what was changed, or of the connector that it belongs to.
     pub name: Option<String>,
-    /// Who made the change, as entries have it or the name at its end: `token night-shift`, `night-shift`.
+    /// Who made the change, as entries have it or the name at its end: `token night-shift`, `night-shift`. The name
+    /// alone is found too, because a person knows the name of a token and not how entries write it.
     pub who: Option<String>,
     /// At this time or later.
     pub since: Option<Unix>,

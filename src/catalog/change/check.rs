@@ -12,10 +12,12 @@ use settings::{
     invalid_text, nearest,
 };
 
-/// Streams, connectors, read keys, and keys of one connector, at most of each.
+/// Streams, connectors, read keys, and keys of one connector, at most of each. Each change loads all of them again, and
+/// lookups keep them in memory.
 const COUNT_MAX: usize = 10_000;
 
-/// Only what was made at run time may be changed.
+/// Only what was made at run time may be changed. A changed declared one would be as declared again after the next
+/// start.
 pub(super) fn require_runtime_made(kind: ResourceKind, created_at: Option<Unix>) -> Changed<()> {
     created_at.map(drop).ok_or(CatalogError::Declared(kind))
 }
@@ -55,6 +57,7 @@ pub(super) fn check_origins(origins: &[String]) -> Changed<()> {
     each.try_for_each(|one| check_text("origins", one, check_origin))
 }
 
+/// A text that looks like a secret is refused, because lists and the audit log show it.
 pub(super) fn check_text(
     field: &'static str,
     text: &str,
@@ -66,7 +69,8 @@ pub(super) fn check_text(
     }
 }
 
-/// Programs take these for the folder, or the one above it, in any URL.
+/// Programs take these for the folder, or the one above it, in any URL. Nothing with such a name could be changed or
+/// deleted over HTTP.
 pub(super) fn check_addressable(name: &str) -> Changed<()> {
     match name {
         "." | ".." => Err(FieldError::Dots.of("name")),
@@ -87,6 +91,7 @@ pub(super) fn check_range(
     Ok(())
 }
 
+/// A key that has already ended would be of no use.
 pub(super) fn check_future(expires_at: Option<Unix>) -> Changed<()> {
     if expires_at.is_some_and(|expires_at| expires_at <= Unix::now()) {
         return Err(FieldError::Past.of("expires_at"));
@@ -94,7 +99,8 @@ pub(super) fn check_future(expires_at: Option<Unix>) -> Changed<()> {
     Ok(())
 }
 
-/// The `field` of an ingest key names a stream that there is and that the daemon does not fill itself.
+/// The `field` of an ingest key names a stream that there is and that the daemon does not fill itself. Items of a key
+/// would otherwise be mixed with the daemon's own problems.
 pub(crate) fn check_stream(entries: &Entries, field: &'static str, name: &str) -> Changed<()> {
     if entries.streams.get(name).is_some_and(|one| one.is_built_in) {
         let message = "expected another stream: the daemon fills this one".to_owned();
@@ -103,6 +109,7 @@ pub(crate) fn check_stream(entries: &Entries, field: &'static str, name: &str) -
     check_there_is(entries, field, name)
 }
 
+/// The error names a stream with a similar name, so that a misspelt name is noticed.
 fn check_there_is(entries: &Entries, field: &'static str, name: &str) -> Changed<()> {
     if entries.streams.contains_key(name) {
         return Ok(());

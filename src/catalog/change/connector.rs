@@ -47,7 +47,8 @@ impl Catalog {
         Ok(now.unwrap_or_else(|| Arc::new(after)))
     }
 
-    /// Deletes a connector and all its keys. The request log stays.
+    /// Deletes a connector and all its keys. The request log stays. The entry in the audit log contains the keys,
+    /// because each of them is gone too.
     pub fn delete_connector(&self, id: &str, actor: &Actor) -> Changed<Arc<Connector>> {
         self.commit(actor, |database, entries| {
             let connector = find_runtime_connector(entries, id)?;

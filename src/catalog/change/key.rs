@@ -40,7 +40,8 @@ pub struct NewKey {
 
 /// Ingest keys.
 impl Catalog {
-    /// Makes a key. Its text, if it has one, is in the answer and nowhere else.
+    /// Makes a key. Its text, if it has one, is in the answer and nowhere else. Only its digest is stored, so that
+    /// nobody can show it again.
     pub fn create_key(
         &self,
         new: NewKey,
@@ -84,7 +85,8 @@ impl Catalog {
         })
     }
 
-    /// Revokes a key, for good; it stays in the list. Once more changes nothing.
+    /// Revokes a key, for good; it stays in the list. Once more changes nothing. It stays, so that requests with it are
+    /// refused by its name and an operator finds the program that sends them.
     pub fn revoke_key(
         &self,
         connector: &str,
@@ -99,7 +101,7 @@ impl Catalog {
     }
 
     /// Takes the secret that the key's tool has sent, which counts from now on; of a declared key it is only handed out.
-    /// Returns it, which happens once.
+    /// Returns it, which happens once. Of a declared key nothing is stored, because the configuration has its settings.
     pub fn take_secret(
         &self,
         connector: &str,
@@ -161,6 +163,7 @@ impl Catalog {
         .map(|(key, _)| key)
     }
 
+    /// The number of signing keys is checked here too, because a later end may make an expired one valid again.
     fn rewrite_key(
         &self,
         connector: &str,
@@ -191,7 +194,8 @@ impl Catalog {
 const HAS_ONE: &str = "this key does not wait for a secret; to set another secret, rotate the key";
 const NONE_CAME: &str = "the tool has not sent its secret, or not since the daemon started; create the webhook in the tool, or have it send the token again";
 
-/// No other key has the secret of this one.
+/// No other key has the secret of this one. A delivery is assigned to the key whose secret has signed it; with two it
+/// could be either.
 pub(crate) fn require_own_secret(entries: &Entries, row: &KeyRow) -> Changed<()> {
     let mut keys = entries.connectors.values().flat_map(|one| &one.keys);
     match row.verify.is_some() && keys.any(|key| key.row().hash == row.hash) {
@@ -225,7 +229,8 @@ fn find_runtime_key<'a>(entries: &'a Entries, id: &str, name: &str) -> Changed<&
     require_runtime_made(ResourceKind::Key, key.created_at).map(|()| key)
 }
 
-/// A key that was just written.
+/// A key that was just written. It is taken from the lookups instead of the row, so that the answer contains the object
+/// that requests use.
 pub(crate) fn reload_key(entries: &Entries, row: &KeyRow) -> Changed<Arc<IngestKey>> {
     let connector = find_connector(entries, &row.connector)?;
     let key = connector.key(&row.name).cloned();

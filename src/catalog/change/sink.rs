@@ -36,7 +36,8 @@ impl Catalog {
         })
     }
 
-    /// Those that are marked to be deleted.
+    /// Those that are marked to be deleted. The next start continues with them, because a kill may have come between
+    /// the mark and the end.
     pub fn sinks_to_delete(&self) -> Vec<String> {
         let store = self.store();
         let marked = store.made.sinks.iter().filter(|row| row.deleting);
@@ -73,7 +74,8 @@ impl Catalog {
         })
     }
 
-    /// Gives a sink another section.
+    /// Gives a sink another section. A pause stays unless the section says otherwise, so that a change starts no sink
+    /// that somebody stopped.
     pub fn change_sink(&self, name: &str, section: Section, actor: &Actor) -> Changed<()> {
         self.commit_sink(actor, |database, entries, rows| {
             let old = made(entries, rows, name)?;
@@ -153,7 +155,8 @@ impl Catalog {
         })
     }
 
-    /// Takes away the row of a sink for which nothing is kept any more, or that another one has taken the name of.
+    /// Takes away the row of a sink for which nothing is kept any more, or that another one has taken the name of. The
+    /// audit log has no entry of it, because the mark has one.
     ///
     /// # Errors
     /// See [`CatalogError`].
@@ -168,7 +171,8 @@ impl Catalog {
         })
     }
 
-    /// Runs a change of a sink in a transaction, with its entry in the audit log, if anything is changed.
+    /// Runs a change of a sink in a transaction, with its entry in the audit log, if anything is changed. The rows are
+    /// read within the transaction, because the lookups lack those that are marked or hidden by a declared one.
     fn commit_sink(
         &self,
         actor: &Actor,
@@ -206,6 +210,7 @@ fn with_section(mut section: Section, pause: Option<Pause>, actor: &Actor) -> Si
     }
 }
 
+/// A marked one is not found, because nothing may change a sink that is about to go.
 fn made<'a>(entries: &Entries, rows: &'a [SinkRow], name: &str) -> Changed<&'a SinkRow> {
     match entries.sinks.iter().find(|sink| sink.name() == name) {
         Some(sink) if sink.is_declared() => return Err(CatalogError::Declared(KIND)),

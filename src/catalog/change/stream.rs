@@ -55,7 +55,8 @@ impl Catalog {
     }
 
     /// Deletes a stream; its items stay in the pool. Without `force` no key may name it; with it, such keys stay, what they
-    /// ask for is not found, and they end when a stream of this name is made again.
+    /// ask for is not found, and they end when a stream of this name is made again. A delete by mistake would otherwise
+    /// stop every program with such a key.
     pub fn delete_stream(&self, name: &str, force: bool, actor: &Actor) -> Changed<Arc<Stream>> {
         self.commit(actor, |database, entries| {
             let stream = find_runtime_stream(entries, name)?;
@@ -79,7 +80,8 @@ pub(crate) fn build_stream(settings: settings::Stream) -> Changed<Stream> {
 }
 
 /// Writes a stream. Keys of a stream that had its name and was deleted are not keys of this one: they are revoked, and read
-/// keys lose it.
+/// keys lose it. A holder of an old key could otherwise read or write a stream that has only its name in common with
+/// the old one.
 pub(crate) fn insert_stream(
     database: &Database,
     entries: &Entries,
@@ -101,6 +103,7 @@ pub(crate) fn insert_stream(
     Ok((Arc::new(stream), changes))
 }
 
+/// Declared keys stay, because a change at run time never changes what is declared.
 fn revoke_keys(
     database: &Database,
     entries: &Entries,
@@ -127,6 +130,7 @@ fn revoke_keys(
     Ok(())
 }
 
+/// A read key with other streams stays, because it can still be used for those.
 fn revoke_read_keys(
     database: &Database,
     entries: &Entries,
@@ -166,7 +170,8 @@ fn find_runtime_stream<'a>(entries: &'a Entries, name: &str) -> Changed<&'a Arc<
     require_runtime_made(ResourceKind::Stream, stream.created_at).map(|()| stream)
 }
 
-/// Keys that can still be used and name the stream.
+/// Keys that can still be used and name the stream. Keys that have ended do not count, because deleting the stream
+/// changes nothing for them.
 fn find_keys_naming(entries: &Entries, stream: &str) -> Vec<NamedBy> {
     let keys = entries.connectors.values().flat_map(|one| &one.keys);
     let keys = keys.filter(|key| *key.stream == *stream && key.state() == KeyState::Active);

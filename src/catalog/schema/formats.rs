@@ -74,7 +74,8 @@ const MAY_DELETE_2: &str = "
 ALTER TABLE connectors ADD COLUMN may_delete INTEGER;
 ";
 
-/// Settings of streams and connectors as they are declared, in one column, and descriptions.
+/// Settings of streams and connectors as they are declared, in one column, and descriptions. A new option then needs no
+/// new format.
 const SETTINGS_3: &str = "
 ALTER TABLE streams ADD COLUMN settings TEXT;
 UPDATE streams SET settings = json_object('name', name, 'on_update', on_update,
@@ -94,7 +95,8 @@ ALTER TABLE keys ADD COLUMN description TEXT;
 ALTER TABLE read_keys ADD COLUMN description TEXT;
 ";
 
-/// Keys that may stand in a URL, and secrets that tools sign with: these are kept as they are.
+/// Keys that may stand in a URL, and secrets that tools sign with: these are kept as they are. A digest cannot verify a
+/// signature.
 const SIGNING_4: &str = "
 ALTER TABLE keys ADD COLUMN allow_in_url INTEGER NOT NULL DEFAULT 0;
 ALTER TABLE keys ADD COLUMN verify TEXT;
@@ -122,13 +124,14 @@ const ORIGINS_7: &str = "
 ALTER TABLE read_keys ADD COLUMN origins TEXT;
 ";
 
-/// How many streams of the same name were deleted before a stream.
+/// How many streams of the same name were deleted before a stream. Keys of a deleted stream must not count for a new
+/// one of its name.
 const LIVES_8: &str = "
 ALTER TABLE streams ADD COLUMN life INTEGER NOT NULL DEFAULT 0;
 ";
 
 /// Sinks that were made at run time, with their sections; and which sinks somebody paused, declared ones too, which have
-/// no section here.
+/// no section here. A pause is kept here, because the daemon does not write its configuration.
 const SINKS_9: &str = "
 CREATE TABLE sinks (
     name TEXT PRIMARY KEY,
@@ -172,6 +175,7 @@ pub(crate) fn of_format(format: u32) -> String {
     }
 }
 
+/// Every commit is flushed, because an answered revocation must survive a power cut.
 pub(crate) fn open(path: &Path) -> Result<Database, CatalogError> {
     let database = sqlite::open_writer(path, sqlite::Synchronous::Full)?;
     let eleven = format!("{OPERATE_11} {SCREENS_12}");

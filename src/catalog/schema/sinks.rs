@@ -8,6 +8,7 @@ use super::{put, stored, time};
 use crate::sink::{Pause, SinkRow};
 use settings::Section;
 
+/// A section that cannot be read becomes an empty one, so that one damaged row does not prevent a start.
 pub(super) fn sink(row: &Row<'_>) -> Result<SinkRow, rusqlite::Error> {
     let section: Option<String> = row.get("section")?;
     let paused_by: Option<String> = row.get("paused_by")?;

@@ -24,7 +24,8 @@ pub(super) enum Test {
     Is(Values),
     /// It begins with one of these.
     Begins(Vec<String>),
-    /// The number compares so.
+    /// The number compares so. A decimal instead of a float, because 2^64 and `0.1` would otherwise not be what they
+    /// say.
     Compares(Comparison, Decimal),
     /// It is there, and not null.
     Exists,
@@ -38,7 +39,8 @@ pub(super) enum Comparison {
     LessOrEqual,
 }
 
-/// Texts in their order, and to be looked up where they are many.
+/// Texts in their order, and to be looked up where they are many. The texts are kept beside their hashes, because a
+/// condition is printed as it was written.
 #[derive(Debug, Clone)]
 pub(super) struct Values {
     pub(super) texts: Vec<String>,
@@ -46,6 +48,7 @@ pub(super) struct Values {
 }
 
 impl Condition {
+    /// Keys and streams of an item never change, so that such a condition never changes its answer.
     pub(super) fn is_of_keys(&self) -> bool {
         matches!(self.source, Source::Own(Own::Key | Own::Stream))
     }
@@ -66,6 +69,7 @@ impl Condition {
         self.with_values(<[String]>::to_vec)
     }
 
+    /// The order of values is left out, because it does not change what the condition means.
     pub(super) fn canonical(&self) -> String {
         self.with_values(|values| {
             let mut values = values.to_vec();
@@ -75,6 +79,7 @@ impl Condition {
         })
     }
 
+    /// A `!` at the beginning of a name gets a backslash, because it would otherwise negate the condition.
     fn with_values(&self, order: impl Fn(&[String]) -> Vec<String>) -> String {
         let mut out = String::new();
         let name = self.source.name();
@@ -105,7 +110,7 @@ impl Condition {
 }
 
 impl Test {
-    /// What is cheap comes first.
+    /// What is cheap comes first. A condition that fails early saves the others.
     pub(super) fn cost(&self) -> u8 {
         match self {
             Self::Exists => 0,
@@ -151,6 +156,7 @@ impl Values {
     }
 }
 
+/// The hashes follow from the texts, so that these are compared alone.
 impl PartialEq for Values {
     fn eq(&self, other: &Self) -> bool {
         self.texts == other.texts
@@ -165,5 +171,5 @@ impl Hash for Values {
     }
 }
 
-/// From so many values on they are looked up by their hash.
+/// From so many values on they are looked up by their hash. A hash costs more than a comparison of a few texts.
 const HASHED_FROM: usize = 8;

@@ -73,7 +73,8 @@ fn condition(entry: &[Mark], scope: Scope) -> Result<Condition, SyntaxError> {
     })
 }
 
-/// What is said of a condition without a test.
+/// What is said of a condition without a test. A text with `=` gets a hint, because most other languages write equality
+/// so.
 fn no_sign(name: &str) -> String {
     let expected = "`:`, `^`, `>`, `<` or `?` is expected behind";
     let equal = name.split_once('=').map(|(field, value)| {
@@ -83,7 +84,7 @@ fn no_sign(name: &str) -> String {
     format!("{expected} {}{}", quoted(name), equal.unwrap_or_default())
 }
 
-/// Texts between bars.
+/// Texts between bars. Feeds have no limit, because the length of a URL limits them.
 fn texts(values: &[Mark], scope: Scope) -> Result<Vec<String>, SyntaxError> {
     let mut texts = Vec::new();
     for value in values.split(|mark| mark.is('|')) {

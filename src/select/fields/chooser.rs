@@ -17,11 +17,11 @@ const FEW: usize = 16;
 #[derive(Debug)]
 pub struct Chooser<'a> {
     fields: &'a Fields,
-    /// Of each entry: its name as JSON writes it, with the colon.
+    /// Of each entry: its name as JSON writes it, with the colon. They are written once instead of for each item.
     names: Vec<String>,
     /// The entries that a field has, by its name as JSON writes it: several where it is named several times.
     places: ByName<&'a str, Vec<usize>>,
-    /// Names that beginnings make room for, as JSON writes them.
+    /// Names that beginnings make room for, as JSON writes them. An item would otherwise have a name twice.
     taken: HashSet<String>,
 }
 
@@ -80,6 +80,7 @@ impl<'a> Chooser<'a> {
         })
     }
 
+    /// The fields are read once in the order of the item, and written in that of the list.
     fn named_into(&self, record: &Record<'_>, begin: usize, out: &mut String) {
         let entries = &self.fields.entries;
         let (mut few, mut many) = ([None; FEW], Vec::new());

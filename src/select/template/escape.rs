@@ -11,7 +11,7 @@ use super::fill::Rejection;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(super) enum Escape {
-    /// In one line: breaks become spaces.
+    /// In one line: breaks become spaces. A break would otherwise begin a second command of a line protocol.
     Text,
     Json,
     /// Within the quotes of a JSON text.
@@ -22,11 +22,11 @@ pub(super) enum Escape {
     Xml,
     /// Within quotes of a command of AMCP.
     Amcp,
-    /// A level of an MQTT topic.
+    /// A level of an MQTT topic. A `/`, `+` or `#` of a value would otherwise change the levels or match other topics.
     Topic,
     /// The value of a header.
     Header,
-    /// The name of a file.
+    /// The name of a file. A `/` of a value would otherwise lead into another folder.
     FileName,
 }
 
@@ -106,6 +106,7 @@ fn one_line(text: &str, ends: &str) -> String {
     one_line.collect()
 }
 
+/// Tabs and breaks are written as numbers, because a parser makes spaces of them in attributes.
 fn xml(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     for one in text.chars() {
@@ -139,7 +140,7 @@ fn encoded(text: &str, is_reserved: impl Fn(char) -> bool) -> String {
     out
 }
 
-/// A code point that is no character and never will be one.
+/// A code point that is no character and never will be one. MQTT lets a receiver close the connection because of one.
 fn is_noncharacter(one: char) -> bool {
     matches!(one, '\u{fdd0}'..='\u{fdef}') || u32::from(one) & 0xfffe == 0xfffe
 }

@@ -10,7 +10,7 @@ use super::{Part, Placeholder, Template, TemplatePlace, place};
 use crate::scope::{Record, Source};
 use crate::value::{Numbers, Value};
 
-/// Bytes that a template may make of one item.
+/// Bytes that a template may make of one item. A template may repeat a large field many times.
 const FILLED_BYTES_MAX: usize = 1 << 20;
 /// As many of several items together.
 const OF_BATCH_BYTES_MAX: usize = 16 << 20;
@@ -61,7 +61,8 @@ impl Template {
         filled.unwrap_or_default()
     }
 
-    /// Ends with the first part that makes it larger than this.
+    /// Ends with the first part that makes it larger than this. It ends early, so that memory is limited by one part
+    /// beyond the limit.
     fn fill_written(
         &self,
         record: &Record<'_>,

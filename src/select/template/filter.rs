@@ -9,8 +9,9 @@ use crate::number::Decimal;
 use crate::value::{Numbers, Value};
 
 const DECIMALS_MAX: u32 = 20;
+/// Padding would otherwise fill memory from a short template.
 const CHARACTERS_MAX: u32 = 10_000;
-/// Changes of a name after which it is still thought to be meant.
+/// Changes of a name after which it is still thought to be meant. A name further away would be a wrong hint.
 const DISTANCE_MAX: usize = 2;
 
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]

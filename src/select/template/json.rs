@@ -15,7 +15,8 @@ const LEVELS_MAX: usize = 64;
 const TEXT: &str = "x";
 const VALUE: &str = "null";
 
-/// Where a JSON text is, character by character.
+/// Where a JSON text is, character by character. It keeps a few levels instead of a tree, because it only needs to know
+/// where a placeholder is.
 #[derive(Debug, Default)]
 struct Scan {
     levels: Vec<Level>,
@@ -95,7 +96,8 @@ impl Scan {
     }
 }
 
-/// A value whose texts are templates.
+/// A value whose texts are templates. Names of objects are no templates, so that an item cannot change which names the
+/// body has.
 pub(super) fn value(setting: &str, json: &str, scope: Scope) -> Result<Vec<Placed>, SyntaxError> {
     let of_all = |expected: String| SyntaxError::new(1, expected).of(setting);
     let length = json.len();
@@ -210,7 +212,8 @@ fn is_opening(before: &str) -> bool {
     backslashes == 0
 }
 
-/// Whether it is JSON, whatever the values are.
+/// Whether it is JSON, whatever the values are. It is checked when the settings are read, so that no item finds the
+/// fault.
 fn check(parts: &[Placed]) -> Result<(), SyntaxError> {
     let mut scan = Scan::default();
     let texts = parts.iter().map(|(part, _)| match part {

@@ -8,7 +8,7 @@ use super::fill::Rejection;
 use super::{Part, Placed, Template};
 use crate::error::SyntaxError;
 
-/// Bytes of an MQTT topic, at most.
+/// Bytes of an MQTT topic, at most. The protocol writes the length of a topic with 16 bits.
 const TOPIC_BYTES_MAX: usize = 65_535;
 
 /// Where what a template makes will stand.
@@ -56,6 +56,7 @@ impl TemplatePlace {
         }
     }
 
+    /// Elsewhere an unescaped value could end its place and begin another.
     pub(super) fn takes_raw(&self) -> bool {
         matches!(self, Self::Plain | Self::Payload)
     }
@@ -111,7 +112,8 @@ pub(super) fn check(
     }
 }
 
-/// What is wrong with what came out.
+/// What is wrong with what came out. Escapes do not suffice here, because a dot needs none and still is a step of a
+/// path.
 pub(super) fn check_filled(template: &Template, filled: &str) -> Result<(), Rejection> {
     match template.place {
         TemplatePlace::Url => {
@@ -150,6 +152,7 @@ fn path_of(url: &str) -> &str {
     before_query.split_once('/').map_or("", |(_, path)| path)
 }
 
+/// A `#` is refused, because what follows it is never sent.
 fn url(text: &str, parts: &[Placed]) -> Result<(), SyntaxError> {
     for (part, _) in parts {
         let is_wrong = |one: char| one.is_control() || matches!(one, ' ' | '\\' | '#');
@@ -176,7 +179,7 @@ fn url(text: &str, parts: &[Placed]) -> Result<(), SyntaxError> {
 }
 
 /// Whether a text is a scheme, a host, perhaps a port, and the beginning of a path or a query. A whole URL may end behind
-/// the host.
+/// the host. A value in it would let an item choose where the request goes.
 fn has_host(text: &str, is_whole: bool) -> bool {
     let Some((scheme, rest)) = text.split_once("://") else {
         return false;
@@ -222,7 +225,8 @@ enum Within {
     Until(&'static str),
 }
 
-/// Refuses values that stand elsewhere than between tags and within quotes of attributes.
+/// Refuses values that stand elsewhere than between tags and within quotes of attributes. In a name, a comment or a
+/// script the escape of XML would not suffice.
 fn xml(parts: &[Placed]) -> Result<(), SyntaxError> {
     let mut within = Within::Content;
     for (part, at) in parts {

@@ -76,7 +76,8 @@ impl Catalog {
         Ok((form.text, row))
     }
 
-    /// A key in the form of a signing secret.
+    /// A key in the form of a signing secret. A scheme that signs the URL is refused without a public one, because no
+    /// signature could be verified then.
     pub(super) fn signed(
         &self,
         verify: Verify,

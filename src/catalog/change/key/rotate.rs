@@ -25,9 +25,10 @@ use settings::{Secret, Verify};
 /// How a key is to be rotated.
 #[derive(Debug, Clone, Default)]
 pub struct Rotation {
-    /// How long the old one stays.
+    /// How long the old one stays. Programs that still have it have so long to take the new one.
     pub grace_seconds: u64,
-    /// When the new one ends; if it is not said, when the old one would have.
+    /// When the new one ends; if it is not said, when the old one would have. Twice optional, because the new one may
+    /// be made without an end although the old one has one.
     pub expires_at: Option<Option<Unix>>,
     /// What the tool signs with from now on, for a key that verifies signatures.
     pub secret: Option<Secret>,
@@ -35,7 +36,8 @@ pub struct Rotation {
 
 impl Catalog {
     /// Makes a new key of this name. The old one gets a name of its own, `<name>.<its public id>`, and ends after the
-    /// grace. Returns the new key's text, the new key and the old one.
+    /// grace. Returns the new key's text, the new key and the old one. The new one has the name instead of the old one,
+    /// so that scripts that name the key find the one that counts.
     pub fn rotate_key(
         &self,
         connector: &str,
@@ -109,7 +111,8 @@ impl Catalog {
     }
 }
 
-/// A key that another takes the place of: it ends after the grace, or at once.
+/// A key that another takes the place of: it ends after the grace, or at once. The grace never moves an end to a later
+/// time, because a key must not last longer by a rotation.
 fn rotated(key: &KeyRow, grace_seconds: u64, now: Unix) -> KeyRow {
     let mut old = KeyRow {
         name: name_rotated(key),
@@ -124,7 +127,8 @@ fn rotated(key: &KeyRow, grace_seconds: u64, now: Unix) -> KeyRow {
     old
 }
 
-/// The name of a key that was rotated: its public id tells it from others.
+/// The name of a key that was rotated: its public id tells it from others. The name is cut where both together are too
+/// long, so that every key can be rotated.
 fn name_rotated(key: &KeyRow) -> Box<str> {
     let prefix = key.prefix.as_deref().unwrap_or_default();
     let id = prefix.rsplit('_').next().unwrap_or_default();
