@@ -68,13 +68,15 @@ fn main() {
     }
 }
 
-/// One directory for the guests of all profiles, next to the directories of the profiles.
+/// One directory for the guests of all profiles, next to the directories of the profiles. Otherwise each profile would
+/// compile the same guests again.
 fn plugin_target_dir(out_dir: &Path) -> PathBuf {
     // <target>/<profile>/build/<package>-<hash>/out
     let target = out_dir.ancestors().nth(4).unwrap_or(out_dir);
     target.join("plugins")
 }
 
+/// The toolchain is named, because the target of another one would not help this build.
 fn add_target_if_missing() {
     if target_installed() {
         return;
@@ -95,6 +97,7 @@ fn add_target_if_missing() {
     }
 }
 
+/// The standard library itself is looked for, because `rustc` names the folder of a target that is not installed, too.
 fn target_installed() -> bool {
     let output = Command::new(variable("RUSTC"))
         .args(["--print", "target-libdir", "--target", TARGET])
@@ -116,6 +119,7 @@ fn variable(name: &str) -> OsString {
     env::var_os(name).unwrap_or_else(|| stop(&format!("cargo did not set {name}")))
 }
 
+/// A panic would hide the line in a backtrace.
 fn stop(message: &str) -> ! {
     println!("cargo::error={message}");
     exit(1)

@@ -22,15 +22,16 @@ use base::text::hex;
 pub(super) type Digest = [u8; DIGEST_BYTES];
 
 const DIGEST_BYTES: usize = 32;
-/// Suffix of the name of an incomplete file.
+/// Suffix of the name of an incomplete file. The next start finds and removes what a kill left.
 const UNFINISHED: &str = "unfinished";
 
 #[derive(Debug)]
 pub(super) struct Cache {
     folder: PathBuf,
-    /// Engine version, settings and processor features.
+    /// Engine version, settings and processor features. It is part of the name, so that code of another version is
+    /// never loaded.
     compatibility: u64,
-    /// A temporary directory of this process.
+    /// A temporary directory of this process. Its code stays mapped when the directory is removed.
     temporary: bool,
     /// Locks the directory for this process: two processes that write a file with the same name would mix its bytes. A
     /// shared directory has no lock: its complete files never change, and an incomplete file has a unique name.
@@ -38,7 +39,8 @@ pub(super) struct Cache {
 }
 
 impl Cache {
-    /// Opens the cache in its own directory, unless another process uses it.
+    /// Opens the cache in its own directory, unless another process uses it. What others could have written is removed,
+    /// because loaded code is trusted.
     pub(super) fn open(folder: &Path, engine: &Engine) -> io::Result<Self> {
         std::fs::DirBuilder::new()
             .recursive(true)
@@ -83,7 +85,8 @@ impl Cache {
         Ok(folder.join("plugin-cache"))
     }
 
-    /// Creates a cache for this process in a new directory, which is removed at its end.
+    /// Creates a cache for this process in a new directory, which is removed at its end. The name is random and must be
+    /// new, so that nobody can prepare the directory.
     pub(super) fn temporary(engine: &Engine) -> io::Result<Self> {
         let number = getrandom::u64().map_err(io::Error::other)?;
         let folder = std::env::temp_dir().join(format!("headgate-{number:016x}"));
@@ -92,7 +95,8 @@ impl Cache {
         Self::new(folder, engine, true)
     }
 
-    /// Opens the cache of a daemon, which may be locked. It is only read; [`adopt`](Self::adopt) adds files.
+    /// Opens the cache of a daemon, which may be locked. It is only read; [`adopt`](Self::adopt) adds files. A
+    /// directory of another user is refused, because that user could replace the code.
     pub(super) fn shared(folder: &Path, engine: &Engine) -> io::Result<Self> {
         let user = rustix::process::geteuid().as_raw();
         let data_dir = folder.parent().unwrap_or(folder);
@@ -146,7 +150,8 @@ impl Cache {
         }
     }
 
-    /// The compiled component with this source digest, if it is in the cache.
+    /// The compiled component with this source digest, if it is in the cache. The checksum is compared before each
+    /// load, because a damaged file would run as code.
     pub(super) fn get(&self, engine: &Engine, source: &Digest) -> Option<Component> {
         let path = self.path(source);
         let mut file = File::open(&path).ok()?;
@@ -176,7 +181,8 @@ impl Cache {
         copied.ok()
     }
 
-    /// Creates a file for the compiled code of a source.
+    /// Creates a file for the compiled code of a source. Each has a number, because two lanes may compile the same
+    /// component at one time.
     pub(super) fn begin(&self, source: &Digest) -> io::Result<Unfinished> {
         let path = self.path(source);
         // Two lanes may compile the same.
@@ -226,7 +232,8 @@ impl Unfinished {
         &self.file
     }
 
-    /// Adds the checksum and moves the file into the cache.
+    /// Adds the checksum and moves the file into the cache. The file gets its name last, so that no process loads half
+    /// of it.
     pub(super) fn finish(mut self) -> io::Result<()> {
         let len = self.file.metadata()?.len();
         let digest = digest(&mut self.file, len)?;

@@ -30,13 +30,15 @@ use base::clock;
 use base::process;
 use base::text::hex;
 
-/// Interval at which a running compiler is checked.
+/// Interval at which a running compiler is checked. The standard library has no wait with a time limit.
 const LOOK_EVERY: Duration = Duration::from_millis(5);
-/// Maximum bytes of a compiler's messages.
+/// Maximum bytes of a compiler's messages. They are shown to an operator, and a hostile component could cause any
+/// number.
 const MESSAGE_BYTES_MAX: u64 = 2_048;
 /// Maximum bytes of compiled code: a large multiple of the code of the largest components.
 const CODE_BYTES_MAX: u64 = 2 << 30;
-/// Messages of Rust, the system and wasmtime when memory is exhausted.
+/// Messages of Rust, the system and wasmtime when memory is exhausted. They are compared as text, because the process
+/// ends in several ways when its memory is exhausted.
 const NO_MEMORY: [&str; 3] = [
     "memory allocation of",
     "Cannot allocate memory",
@@ -98,7 +100,7 @@ pub enum Refused {
 }
 
 impl Refused {
-    /// Whether compiling the same bytes later may succeed.
+    /// Whether compiling the same bytes later may succeed. A busy machine may reach a limit that an idle one does not.
     fn may_pass(&self) -> bool {
         !matches!(self, Self::NotUsable(_) | Self::Code)
     }
@@ -127,7 +129,8 @@ pub(super) struct Source {
 }
 
 impl Source {
-    /// Opens a component and reads it once, for its digest.
+    /// Opens a component and reads it once, for its digest. The digest comes first, so that the cache and a pin are
+    /// compared before anything is parsed.
     ///
     /// # Errors
     /// It cannot be read, is not a regular file, or has more than `bytes_max` bytes.
@@ -157,7 +160,7 @@ impl Source {
         })
     }
 
-    /// The bytes that have the digest.
+    /// The bytes that have the digest. The file is open in between, and its owner can write to it.
     ///
     /// # Errors
     /// They cannot be read, or have changed.
@@ -175,7 +178,8 @@ impl Source {
 pub(super) struct Compiler {
     program: PathBuf,
     limits: CompileLimits,
-    /// Locked while a compiler runs. Rejected components, and when they were rejected.
+    /// Locked while a compiler runs. Rejected components, and when they were rejected. Without them, each restart of a
+    /// sink would compile the same component again.
     refused: Mutex<HashMap<Digest, (Instant, Refused)>>,
     stopping: AtomicBool,
 }
@@ -190,7 +194,7 @@ impl Compiler {
         }
     }
 
-    /// Ends the running compiler and starts no other.
+    /// Ends the running compiler and starts no other. A shutdown would otherwise wait for as long as the limits allow.
     pub(super) fn stop(&self) {
         self.stopping.store(true, Ordering::Release);
     }
@@ -223,6 +227,7 @@ impl Compiler {
         Ok(code.finish()?)
     }
 
+    /// The environment is empty, so that the compiler gets no secret.
     fn start(&self, source: Source, code: &Unfinished) -> io::Result<Child> {
         Command::new(&self.program)
             .arg("compile-plugin")
@@ -286,7 +291,7 @@ impl Compiler {
     }
 }
 
-/// A running compiler; dropping it ends it and waits for its end.
+/// A running compiler; dropping it ends it and waits for its end. Otherwise an error in between would leave a process.
 struct Running(Child);
 
 impl Drop for Running {
@@ -298,7 +303,7 @@ impl Drop for Running {
 }
 
 /// The compiler itself: applies its limits, and compiles standard input to standard output. The component must have the
-/// digest `sha256`.
+/// digest `sha256`. The digest is checked again, because the file may have changed since the daemon read it.
 ///
 /// # Errors
 /// The process ends instead if it reaches a limit.
@@ -326,10 +331,11 @@ pub enum CompilerError {
     Io(#[from] io::Error),
 }
 
-/// The exit code for a component that cannot be used.
+/// The exit code for a component that cannot be used. It differs from 1, so that a fault of the compiler does not count
+/// as one of the component.
 pub const NOT_USABLE: u8 = 2;
 
-/// Compiled code of a component, for the cache.
+/// Compiled code of a component, for the cache. Compiled code is refused, because it would run unchecked.
 pub(super) fn compile(engine: &wasmtime::Engine, bytes: &[u8]) -> Result<Vec<u8>, String> {
     if wasmtime::Engine::detect_precompiled(bytes).is_some() {
         return Err("it is compiled code, which is never loaded; name the component itself".into());

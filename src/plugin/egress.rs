@@ -43,7 +43,7 @@ pub(super) use calls::Calls;
 const IDLE_TIME_MAX: Duration = Duration::from_secs(30);
 /// Maximum time to resolve an address and to connect to it.
 const CONNECT_TIME_MAX: Duration = Duration::from_secs(5);
-/// Maximum bytes of the head of a response.
+/// Maximum bytes of the head of a response. A receiver could otherwise fill the memory with headers.
 const HEAD_BYTES_MAX: usize = 64 << 10;
 /// Maximum bytes of the headers of a request.
 pub(super) const FIELDS_BYTES_MAX: usize = 32 << 10;
@@ -78,7 +78,8 @@ pub(super) struct Egress {
 type Connections = Box<dyn Fn(Request<Outgoing>) -> ResponseFuture + Send + Sync>;
 
 impl Egress {
-    /// Opens no connection yet.
+    /// Opens no connection yet. Certificate authorities are read only if a host needs TLS, because a machine without
+    /// them can still call the others.
     ///
     /// # Errors
     /// A host is called over TLS and the machine has no certificate authorities.
@@ -138,7 +139,8 @@ impl Egress {
         hosts.any(|host| target.is(host))
     }
 
-    /// Logs a rejected host, once for each host and setting.
+    /// Logs a rejected host, once for each host and setting. A retry would otherwise log the same refusal again and
+    /// again.
     fn log_refusal(&self, sink: &str, target: &Target, setting: &str, message: &str) {
         let host = target.to_string();
         let mut logged = self.logged.lock().unwrap_or_else(PoisonError::into_inner);
@@ -147,7 +149,8 @@ impl Egress {
         }
     }
 
-    /// Sends a checked request, and waits for the head of the response.
+    /// Sends a checked request, and waits for the head of the response. The wait for a slot counts toward the time, so
+    /// that a call ends at its deadline.
     async fn send(
         &self,
         request: Request<Outgoing>,

@@ -28,17 +28,19 @@ struct Shared {
 struct State {
     /// Number of guests that compute.
     computing: usize,
-    /// The clock waits for a guest.
+    /// The clock waits for a guest. Only then it must be woken, so that a call of a guest costs no notification
+    /// otherwise.
     stands: bool,
     ended: bool,
 }
 
-/// The clock ticks while this value exists.
+/// The clock ticks while this value exists. A value instead of two calls, so that every way out ends it.
 #[derive(Debug)]
 pub(super) struct Computing<'a>(&'a Shared);
 
 impl EpochTicker {
-    /// Creates a clock for this engine, on its own thread.
+    /// Creates a clock for this engine, on its own thread. The thread holds the engine weakly, so that the clock does
+    /// not keep it alive.
     pub(super) fn start(engine: &Engine) -> Arc<Self> {
         let epoch_ticker = Self::default();
         let shared = Arc::clone(&epoch_ticker.shared);

@@ -159,7 +159,8 @@ pub enum Failure {
         /// The reason, in the words of the sink.
         reason: String,
     },
-    /// It did something that its settings neither grant nor exclude. The instance is unusable.
+    /// It did something that its settings neither grant nor exclude. The instance is unusable. The lane keeps its items
+    /// instead of rejecting them, because the operator may add the setting.
     #[error("{reason}")]
     NotGranted {
         /// The act, and the missing setting.

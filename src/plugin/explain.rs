@@ -18,7 +18,7 @@ const VERSION: (u64, u64) = (1, 2);
 /// The required export of a sink.
 const SINK: &str = "headgate:sink/sink@";
 
-/// Imports that no sink has, and the fix for each.
+/// Imports that no sink has, and the fix for each. The linker names only the import, which does not help the author.
 const NEVER: [(&str, &str); 4] = [
     (
         "wasi:filesystem/",
@@ -38,7 +38,8 @@ const NEVER: [(&str, &str); 4] = [
     ),
 ];
 
-/// Explains a file that is not a component; `None`: it begins like one.
+/// Explains a file that is not a component; `None`: it begins like one. The parser's own message does not say which
+/// file to name instead.
 pub(super) fn of_bytes(bytes: &[u8]) -> Option<&'static str> {
     let Some(rest) = bytes.strip_prefix(MAGIC) else {
         let begins = &bytes[..bytes.len().min(512)];
@@ -78,6 +79,7 @@ pub(super) fn of_link(engine: &Engine, component: &Component, error: &wasmtime::
     sentence(&imports, &exports).unwrap_or_else(|| format!("{error:#}"))
 }
 
+/// Another version is checked first, because all other differences follow from it.
 fn sentence(imports: &[String], exports: &[String]) -> Option<String> {
     let (major, minor) = VERSION;
     let other = imports

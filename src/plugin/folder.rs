@@ -22,7 +22,7 @@ const FILE_BYTES_MAX: u64 = 1 << 30;
 /// Other programs read the files, under any user.
 const FILE_MODE: Mode = Mode::from_bits_retain(0o644);
 const DIR_MODE: Mode = Mode::from_bits_retain(0o755);
-/// Name of an incomplete replacement of a file; no guest can use this name.
+/// Name of an incomplete replacement of a file; no guest can use this name. A name of a guest never begins with a dot.
 const UNFINISHED: &str = ".unfinished";
 
 /// Directories below which sinks can have folders.
@@ -31,11 +31,13 @@ pub struct FolderRoots {
     /// The directory for relative paths; `None`: sinks have no folders.
     files: Option<PathBuf>,
     others: Vec<PathBuf>,
+    /// The journal needs the rest of the disk.
     free_bytes_min: u64,
 }
 
 impl FolderRoots {
-    /// The directories of a daemon.
+    /// The directories of a daemon. They are read at the start and not at a reload, because the daemon has restricted
+    /// its own file access by then.
     pub fn of(data_dir: &Path, settings: &settings::Settings) -> Self {
         Self {
             files: Some(data_dir.join("files")),
@@ -92,6 +94,7 @@ pub(super) struct Folder {
     root: PathBuf,
     below: PathBuf,
     free_bytes_min: u64,
+    /// The folder stays open, so that its parts are not opened again for each call.
     dir: Arc<Mutex<Option<OwnedFd>>>,
 }
 
@@ -102,7 +105,8 @@ pub(super) struct Opened<'a> {
 }
 
 impl Folder {
-    /// Runs a function on the folder, on a thread that may block. Creates the folder if it does not exist.
+    /// Runs a function on the folder, on a thread that may block. Creates the folder if it does not exist. The lock is
+    /// held by the thread instead of the call, so that a call that timed out still ends before the next.
     pub(super) async fn with<T: Send + 'static>(
         self: &Arc<Self>,
         act: impl FnOnce(&Opened<'_>) -> io::Result<T> + Send + 'static,
@@ -131,6 +135,7 @@ impl Folder {
         self.root.join(&self.below)
     }
 
+    /// Parts below the root are opened one by one, because a link there could lead to any place.
     fn open(&self) -> io::Result<OwnedFd> {
         std::fs::create_dir_all(&self.root)?;
         let flags = OFlags::DIRECTORY | OFlags::CLOEXEC | OFlags::RDONLY;
@@ -171,7 +176,8 @@ impl Opened<'_> {
         Ok(())
     }
 
-    /// Replaces a file, unless it already has these bytes.
+    /// Replaces a file, unless it already has these bytes. The new content gets the name as a whole, so that a reader
+    /// never sees half of it.
     pub(super) fn replace(&self, name: &str, bytes: &[u8]) -> io::Result<()> {
         named(name)?;
         if let Some(file) = self.existing(name)? {
@@ -191,7 +197,8 @@ impl Opened<'_> {
         Ok(fs::fsync(self.dir)?)
     }
 
-    /// Truncates a file to this size, and renames it.
+    /// Truncates a file to this size, and renames it. A missing file is no error, because a repeated call finds it
+    /// renamed already.
     pub(super) fn finish(&self, name: &str, at: u64, to: &str) -> io::Result<()> {
         named(name)?;
         named(to)?;
@@ -230,6 +237,7 @@ impl Opened<'_> {
         Ok(names)
     }
 
+    /// A missing file is no error, so that the call can be repeated.
     pub(super) fn remove(&self, name: &str) -> io::Result<()> {
         named(name)?;
         match fs::unlinkat(self.dir, name, AtFlags::empty()) {
@@ -239,7 +247,8 @@ impl Opened<'_> {
         }
     }
 
-    /// An existing file. A link, or anything that is not a file, is an error.
+    /// An existing file. A link, or anything that is not a file, is an error. It is opened without waiting, because a
+    /// pipe would otherwise block the sink.
     fn existing(&self, name: &str) -> io::Result<Option<std::fs::File>> {
         let flags = OFlags::RDWR | OFlags::NOFOLLOW | OFlags::CLOEXEC | OFlags::NONBLOCK;
         let file = match fs::openat(self.dir, name, flags, Mode::empty()) {
@@ -254,7 +263,8 @@ impl Opened<'_> {
         }
     }
 
-    /// A file that is new, or emptied.
+    /// A file that is new, or emptied. The mode is set again, because the umask of the process would remove rights of
+    /// readers.
     fn made(&self, name: &str, how: OFlags) -> io::Result<std::fs::File> {
         if self.names()?.len() >= FILES_MAX {
             let message = format!("there are {FILES_MAX} files, the most; remove some");
@@ -266,6 +276,7 @@ impl Opened<'_> {
         Ok(file.into())
     }
 
+    /// The free space is checked first, so that a sink does not take the disk from the journal.
     fn fits(&self, at: u64, bytes: &[u8]) -> io::Result<()> {
         let len = bytes.len() as u64;
         if at.saturating_add(len) > FILE_BYTES_MAX {

@@ -17,6 +17,7 @@ const URLS: [&str; 2] = ["url", "template:url"];
 pub(super) const MARK: &str = "x-headgate";
 
 /// URLs in the `config` of a built-in plugin whose hosts its sink cannot call: the place, and the missing grant.
+/// Otherwise the sink would be created and fail with its first batch.
 pub fn ungranted(sink: &Sink) -> Vec<(String, String)> {
     let schema: Value = of_built_in(&sink.plugin)
         .and_then(|schema| serde_json::from_str(schema).ok())
@@ -45,7 +46,8 @@ pub fn host_of(url: &str) -> Option<String> {
     target(url).map(|target| target.to_string())
 }
 
-/// The values of a template follow its host.
+/// The values of a template follow its host. A URL whose host is a value cannot be checked, and is refused by the
+/// template itself.
 fn target(url: &str) -> Option<Target> {
     let begins = url.split('{').next()?;
     Target::of(&begins.parse::<Uri>().ok()?)

@@ -8,18 +8,22 @@
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-/// Lines per second, and the burst after a pause.
+/// Lines per second, and the burst after a pause. A guest that logs in a loop would otherwise fill the log of the
+/// daemon.
 const LINES_PER_SECOND: f64 = 100.0;
 const LINES_MAX: f64 = 300.0;
 /// Bytes per second, and the burst after a pause.
 const BYTES_PER_SECOND: f64 = 16_384.0;
 const BYTES_MAX: f64 = 65_536.0;
-/// Bytes of a line in addition to its text: time, level, target, names.
+/// Bytes of a line in addition to its text: time, level, target, names. The daemon writes them too, so that the limit
+/// counts what reaches the log.
 const LINE_BYTES: usize = 100;
-/// Minimum time between two lines with the number of dropped lines.
+/// Minimum time between two lines with the number of dropped lines. Otherwise these lines would be as many as those
+/// that were dropped.
 const SUMMARY_EVERY: Duration = Duration::from_secs(1);
 
-/// Remaining allowance of a sink.
+/// Remaining allowance of a sink. It belongs to the lane instead of the instance, because a restart would otherwise
+/// give a full allowance.
 #[derive(Debug)]
 pub struct GuestLog {
     sink: Arc<str>,

@@ -89,7 +89,7 @@ pub(super) use link::{link_folder, link_http, link_postgres, link_wire, linker};
 use memory::Memory;
 pub(super) use tables::Receives;
 
-/// Maximum handles that a guest can hold.
+/// Maximum handles that a guest can hold. Each of them may hold memory of the host.
 const HANDLES_MAX: usize = 1_000;
 
 /// Maximum effects of one kind that a guest can stage in one call.
@@ -112,7 +112,7 @@ pub(super) struct Host {
     database: Option<Opaque<Database>>,
     folder: Option<Arc<Folder>>,
     wire: Option<Arc<Wire>>,
-    /// The connections that this call used.
+    /// The connections that this call used. They are closed if the call fails.
     taken: Vec<String>,
     /// The streams that it can write in the data pool.
     writes: Arc<Writes>,
@@ -122,18 +122,21 @@ pub(super) struct Host {
     given: Option<Batch>,
     /// Batches that were passed to the guest and not dropped.
     lent: usize,
-    /// Bytes that the host holds for this call: derived batches, values of state.
+    /// Bytes that the host holds for this call: derived batches, values of state. The memory limit of the guest does
+    /// not count them.
     held_bytes: usize,
     pub(super) memory: Memory,
     pub(super) staged: Staged,
-    /// The state that earlier calls with parts of the same batch have staged.
+    /// The state that earlier calls with parts of the same batch have staged. They are not committed yet, so that the
+    /// pool does not have them.
     pub(super) earlier_state: Vec<(String, Option<Vec<u8>>)>,
     /// Number of items in the batch of this call, and in its staged effects.
     given_items: usize,
     staged_items: usize,
-    /// Items that the guest has settled permanently, even if the call fails.
+    /// Items that the guest has settled permanently, even if the call fails. A retry then leaves them out.
     pub(super) progress: Progress,
-    /// It did something in this call that its settings neither grant nor exclude.
+    /// It did something in this call that its settings neither grant nor exclude. The batch is kept then instead of
+    /// rejected.
     pub(super) is_not_granted: bool,
     /// Its computing time.
     pub(super) meter: Meter,
@@ -189,7 +192,8 @@ impl Host {
         }
     }
 
-    /// Begins a call with a batch: nothing is staged, nothing is held.
+    /// Begins a call with a batch: nothing is staged, nothing is held. What an earlier call left would otherwise be
+    /// committed with this batch.
     pub(super) fn begin(&mut self, batch: Option<&Batch>) {
         self.staged = Staged::default();
         self.given_items = batch.map_or(0, Batch::len) as usize;
@@ -215,7 +219,8 @@ impl Host {
         Ok(())
     }
 
-    /// Bytes that the host can still hold for this call.
+    /// Bytes that the host can still hold for this call. It is asked before a batch is made, so that a large one is
+    /// never allocated.
     fn room(&self) -> usize {
         self.memory.max.saturating_sub(self.held_bytes)
     }
@@ -227,7 +232,8 @@ impl Host {
         )
     }
 
-    /// Makes a handle of the batch that the guest owns.
+    /// Makes a handle of the batch that the guest owns. They are counted, because handles that are never dropped would
+    /// fill the table.
     pub(super) fn lend(&mut self, batch: Batch) -> wasmtime::Result<Resource<Batch>> {
         let handle = self.table.push(batch)?;
         self.lent += 1;
@@ -244,7 +250,8 @@ impl Host {
         self.stderr.tail().is_empty()
     }
 
-    /// Describes a trap for an operator.
+    /// Describes a trap for an operator. The end of the standard error is added, because a trap itself does not say
+    /// what the guest wanted.
     pub(super) fn describe(&self, error: &wasmtime::Error) -> String {
         let mut text = match error.downcast_ref::<wasmtime::Trap>() {
             Some(wasmtime::Trap::Interrupt) => "the call used up its time for computing, which is `cpu_timeout_ms` in `limits` of the sink's section or in [plugins]".to_owned(),

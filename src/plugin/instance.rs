@@ -23,7 +23,8 @@ use pool::{Effect, Staged};
 /// Calls before an instance is replaced, so that leaks in a guest stay small.
 const CALLS_MAX: u32 = 10_000;
 
-/// Maximum bytes that a guest passes to the host in one function call.
+/// Maximum bytes that a guest passes to the host in one function call. The host copies them before any of its functions
+/// can check them.
 const HANDED_BYTES_MAX: usize = 16 << 20;
 
 /// Why an instance must be replaced.
@@ -44,6 +45,7 @@ pub struct Instance {
     descriptor: Descriptor,
     limits: GuestLimits,
     scheduler: Scheduler,
+    /// The number begins at a random one near the most, so that not all lanes start a new instance at one time.
     calls_left: u32,
 }
 
@@ -179,7 +181,8 @@ impl Instance {
         self.store.data().memory.used()
     }
 
-    /// Why the instance should be replaced before the next call; `None`: it need not be.
+    /// Why the instance should be replaced before the next call; `None`: it need not be. The lane replaces it between
+    /// two calls, so that no batch is lost.
     pub fn recycle_reason(&self) -> Option<RecycleReason> {
         let host = self.store.data();
         if host.lent() > 0 || host.calls.under_way() {
@@ -224,6 +227,7 @@ impl Exports {
 
 impl Plugin {
     /// A new instance for one lane: it is started, its description is read, and it is opened with the sink's settings.
+    /// Both together have the time of one call, because start-up code could otherwise run without end.
     ///
     /// # Errors
     /// The guest failed in its start-up code, or cannot work with the settings.
@@ -366,7 +370,7 @@ fn no_answer(limits: &GuestLimits) -> String {
     )
 }
 
-/// For a component that ends without a message before its first batch.
+/// For a component that ends without a message before its first batch. The trap alone does not say which of both it is.
 const SILENT: &str = " and said nothing: in JavaScript and Python this is an export that is missing, or an exception; `export const sink` needs `describe`, `open` and `write`";
 
 /// Sets the time limit of one call of the guest.

@@ -115,7 +115,8 @@ static BUILT_IN: [(&str, &[u8]); 9] = [
     ),
 ];
 
-/// The period of the interruption clock.
+/// The period of the interruption clock. A shorter one would wake the thread more often; a longer one would make turns
+/// and time limits coarse.
 const TICK: Duration = Duration::from_millis(10);
 
 /// Sink settings passed to an instance.
@@ -123,7 +124,8 @@ const TICK: Duration = Duration::from_millis(10);
 pub struct SinkContext {
     /// Name of the sink.
     pub sink: Arc<str>,
-    /// Its `where` and `fields`, which distinguish requests with the same items; empty without them.
+    /// Its `where` and `fields`, which distinguish requests with the same items; empty without them. The same items
+    /// have other fields under another selection, and such a body needs another key.
     pub selection: Arc<str>,
     /// Its `config`, an object.
     pub config: serde_json::Value,
@@ -135,7 +137,7 @@ pub struct SinkContext {
     pub pool: Option<Arc<Pool>>,
     /// Its counters.
     pub metrics: Arc<Metrics>,
-    /// Masks secrets in its texts.
+    /// Masks secrets in its texts. It is part of the context, so that no text of a guest passes without it.
     redactor: Arc<Redactor>,
     /// Its log.
     guest_log: Arc<GuestLog>,
@@ -166,7 +168,7 @@ impl SinkContext {
     }
 
     /// The context of a trial, which counts in no metric. `mark` replaces the selection, so that the idempotency keys
-    /// of its requests are different.
+    /// of its requests are different. Otherwise a receiver would drop the real request as a repetition of the trial's.
     pub fn of_trial(
         sink: &settings::Sink,
         pool: Option<&Arc<Pool>>,
@@ -209,7 +211,7 @@ pub struct Plugins {
     linker: Opaque<Linker<Host>>,
     /// `None` if compiled code is not kept.
     cache: Option<cache::Cache>,
-    /// The cache of a daemon, which may be running.
+    /// The cache of a daemon, which may be running. It is apart, because a running daemon has locked it.
     shared: Option<cache::Cache>,
     compiler: Option<Compiler>,
     limits: GuestLimits,
@@ -374,7 +376,7 @@ impl Plugin {
     }
 
     /// Whether it handles removals: it exports a function for them, or the host removes the items that it wrote to the
-    /// pool.
+    /// pool. Components from before removals existed still lose their items so.
     pub fn takes_removals(&self) -> bool {
         self.exports_removals() || self.writes_given()
     }
@@ -401,7 +403,8 @@ impl std::fmt::Debug for Plugin {
     }
 }
 
-/// The engine configuration that runs and compiles plugins.
+/// The engine configuration that runs and compiles plugins. One function for all processes, because code fits only an
+/// engine with the same settings.
 fn engine() -> wasmtime::Result<Engine> {
     let mut config = Config::new();
     config.epoch_interruption(true);

@@ -12,7 +12,8 @@ pub struct GuestLimits {
     pub memory_bytes_max: usize,
     /// Computing time of the guest's own code per call.
     pub cpu_time_max: Duration,
-    /// Time per call, including host calls and waiting.
+    /// Time per call, including host calls and waiting. Waiting is counted here, because a receiver that does not
+    /// answer uses no computing time.
     pub call_time_max: Duration,
     pub compile: CompileLimits,
 }

@@ -23,7 +23,7 @@ use settings::Leaves;
 const HTTP: [&str; 2] = ["wasi:http/", "headgate:sink/http@"];
 /// The import of a component that writes the data pool, of any version.
 const POOL: &str = "headgate:sink/pool@";
-/// The import of a component that keeps state between calls.
+/// The import of a component that keeps state between calls. Concurrent calls would overwrite the state of each other.
 const STATE: &str = "headgate:sink/state@";
 
 impl Plugins {
@@ -69,7 +69,8 @@ impl Plugins {
         }
     }
 
-    /// Links the grants of the sink's settings; a component with an import that is not granted is rejected.
+    /// Links the grants of the sink's settings; a component with an import that is not granted is rejected. Each such
+    /// import has its error, so that the error names the setting to add.
     fn grant(
         &self,
         sink: &settings::Sink,

@@ -13,7 +13,8 @@ use super::TICK;
 #[derive(Debug, Default)]
 pub(super) struct Meter {
     left: Duration,
-    /// The computing time of the guest's thread at the last check.
+    /// The computing time of the guest's thread at the last check. The thread is part of it, because the runtime may
+    /// move a guest to another one, whose clock differs.
     last: Option<(ThreadId, Duration)>,
 }
 
@@ -41,7 +42,7 @@ impl Meter {
     }
 }
 
-/// The computing time of this thread.
+/// The computing time of this thread. The wall clock would charge a guest for the time of others.
 fn thread_time() -> Duration {
     let time = clock_gettime(ClockId::ThreadCPUTime);
     Duration::try_from(time).unwrap_or_default()

@@ -37,7 +37,8 @@ pub struct NotTaken {
 }
 
 impl NotTaken {
-    /// The same result for a batch that was accepted up to `start`.
+    /// The same result for a batch that was accepted up to `start`. Earlier runs were accepted, so that a retry must
+    /// not send them again.
     pub(super) fn after(self, start: u32, before: Taken) -> Self {
         let rejected = before.rejected.into_iter();
         let rejected = rejected.map(|(index, reason)| (index..index + 1, reason));
@@ -128,7 +129,8 @@ impl Taken {
     }
 }
 
-/// The rejected items of a call, with the guest's reasons.
+/// The rejected items of a call, with the guest's reasons. A position outside of the batch is a fault of the guest, so
+/// that nothing it says of this batch counts.
 pub(super) fn rejected_by(
     result: wasmtime::Result<Result<(), world::WriteError>>,
     host: &Host,

@@ -15,7 +15,7 @@ use super::guest_log::GuestLog;
 use super::redact::Redactor;
 use super::trial::Trial;
 
-/// Maximum bytes of the kept end, and of a line.
+/// Maximum bytes of the kept end, and of a line. The end suffices, because a panic is written last.
 const TAIL_BYTES_MAX: usize = 2_048;
 /// Text in a line that Rust writes after a panic.
 const BACKTRACE: &str = "RUST_BACKTRACE=1";
@@ -73,7 +73,8 @@ impl Output {
         lines.join("\n").trim().to_owned()
     }
 
-    /// Logs a line of the guest, within the rate limit of the sink.
+    /// Logs a line of the guest, within the rate limit of the sink. The level is checked first, so that a line nobody
+    /// sees takes nothing from the rate.
     pub(super) fn log(&self, level: Level, message: &str) {
         if let Some(trial) = &self.trial {
             let level = match level {
@@ -110,11 +111,12 @@ impl Output {
         }
     }
 
-    /// A line as it is logged.
+    /// A line as it is logged. Control characters are escaped, because a guest could otherwise forge lines of the log.
     fn line(&self, text: String) -> String {
         self.redactor.redact(text).escape_debug().to_string()
     }
 
+    /// Only the end of a large write is read, because lines and the tail hold no more.
     fn take(&self, bytes: &[u8]) {
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         let end = &bytes[bytes.len().saturating_sub(TAIL_BYTES_MAX)..];

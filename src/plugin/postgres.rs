@@ -35,8 +35,11 @@ const ALL: Span = Span {
 /// The database of one sink.
 pub(super) struct Database {
     options: PgConnectOptions,
+    /// The server's own limits are set in the transaction, because it would otherwise keep its locks when nobody waits
+    /// any more.
     begin: String,
     time_max: Duration,
+    /// All instances share one connection, so that a sink uses one of the server's.
     connection: Mutex<Option<PgConnection>>,
 }
 
@@ -62,7 +65,8 @@ impl Database {
         })
     }
 
-    /// Runs the statements with their parameters in one transaction.
+    /// Runs the statements with their parameters in one transaction. A dropped call drops the connection, which rolls
+    /// the transaction back.
     pub(super) async fn execute(&self, statements: Vec<Bound>) -> Result<Vec<u64>, Error> {
         let running = async {
             let mut slot = self.connection.lock().await;
@@ -82,7 +86,8 @@ impl Database {
             })
     }
 
-    /// A connection with a new transaction: the kept connection, unless it has failed meanwhile.
+    /// A connection with a new transaction: the kept connection, unless it has failed meanwhile. A kept one may have
+    /// been closed by the server or a pooler, so that `BEGIN` shows it without an attempt of the sink.
     async fn begun(&self, kept: Option<PgConnection>) -> sqlx::Result<PgConnection> {
         if let Some(mut connection) = kept
             && plain(&mut connection, &self.begin).await.is_ok()
@@ -97,6 +102,7 @@ impl Database {
 
 /// A statement with its parameters from the batch.
 pub(super) struct Bound {
+    /// A statement that is not permitted fails as the others do, so that the transaction is rolled back.
     permitted: bool,
     query: Query<'static, Postgres, PgArguments>,
 }
@@ -189,7 +195,8 @@ async fn plain(connection: &mut PgConnection, sql: &str) -> sqlx::Result<()> {
     sqlx::raw_sql(sql).execute(connection).await.map(drop)
 }
 
-/// Whether a statement begins with one of [`VERBS`].
+/// Whether a statement begins with one of [`VERBS`]. Comments and brackets are passed over, because the first word may
+/// be behind them.
 fn is_permitted(sql: &str) -> bool {
     let mut rest = sql;
     loop {

@@ -10,7 +10,8 @@ use settings::{MASK, Secret};
 
 /// Shorter secrets cannot be distinguished from other words.
 const SECRET_BYTES_MIN: usize = 6;
-/// This many bytes of a secret's beginning are masked even if the rest was cut off.
+/// This many bytes of a secret's beginning are masked even if the rest was cut off. A receiver may repeat a header and
+/// cut it.
 const BEGINNING_BYTES: usize = 12;
 
 #[derive(Clone, Default)]
@@ -23,7 +24,8 @@ impl std::fmt::Debug for Redactor {
 }
 
 impl Redactor {
-    /// Masks all secrets in the settings of a sink.
+    /// Masks all secrets in the settings of a sink. Parts of secrets count as well, because a receiver may repeat a
+    /// password without its URL.
     pub fn of(sink: &settings::Sink) -> Self {
         let headers = sink.http.iter().flat_map(|http| http.headers.values());
         let words_of_headers = headers.flat_map(|header| words(header.reveal()));
@@ -51,7 +53,8 @@ impl Redactor {
     }
 }
 
-/// The value of a header without the scheme before the credential.
+/// The value of a header without the scheme before the credential. `Bearer` is no secret, and would be masked in every
+/// text.
 fn words(header: &str) -> impl Iterator<Item = &str> {
     let words = header.split_ascii_whitespace();
     let scheme = usize::from(words.clone().count() > 1);

@@ -44,7 +44,8 @@ impl Scheduler {
         }
     }
 
-    /// Runs a guest, in turns, if it waits for them.
+    /// Runs a guest, in turns, if it waits for them. The turn is given back at each pause, so that a guest that waits
+    /// for a host holds none.
     pub(super) async fn take<T>(&self, doing: impl Future<Output = T>) -> T {
         let mut scheduler =
             (self.semaphore.as_ref()).map(|scheduler| PollSemaphore::new(Arc::clone(scheduler)));

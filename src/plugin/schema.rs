@@ -53,11 +53,11 @@ const BUILT_IN: [(&str, &str); 9] = [
 /// Maximum problems in a message.
 const PROBLEMS_MAX: usize = 5;
 const SCHEMA_BYTES_MAX: usize = 64 << 10;
-/// Maximum parts of a schema, counted once per reference.
+/// Maximum parts of a schema, counted once per reference. Few references can stand for very many parts.
 const PARTS_MAX: u64 = 10_000;
-/// Maximum depth of nested parts, including references.
+/// Maximum depth of nested parts, including references. The check recurses, and would otherwise overflow its stack.
 const DEPTH_MAX: u32 = 128;
-/// Maximum number of patterns, and of bytes of each when compiled.
+/// Maximum number of patterns, and of bytes of each when compiled. A short pattern can compile to many megabytes.
 const PATTERNS_MAX: u32 = 100;
 const PATTERN_BYTES_MAX: usize = 256 << 10;
 
@@ -179,7 +179,8 @@ fn description<'a>(schema: &'a Value, keyword: &str) -> Option<&'a str> {
 /// Computes the maximum cost of checking against a schema.
 #[derive(Default)]
 struct Cost {
-    /// Parts and depth below a place, by its address; `None` while it is being counted.
+    /// Parts and depth below a place, by its address; `None` while it is being counted. Each part is counted once,
+    /// because the count itself would otherwise take as long as the check.
     known: HashMap<*const Value, Option<(u64, u32)>>,
     patterns: u32,
 }
@@ -193,7 +194,8 @@ impl Cost {
         Ok(())
     }
 
-    /// Parts and depth of a part.
+    /// Parts and depth of a part. References that the count does not follow are refused, because they could hide any
+    /// cost.
     fn of(&mut self, part: &Value, root: &Value, above: u32) -> Result<(u64, u32), String> {
         let place: *const Value = part;
         match self.known.get(&place) {

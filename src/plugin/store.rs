@@ -22,7 +22,7 @@ use base::whole_file;
 /// In the plugins directory.
 const LOCK: &str = "plugins.lock";
 const CONTENT: &str = "store";
-/// Maximum number of earlier versions of a name.
+/// Maximum number of earlier versions of a name. Each of them stays on the disk for a rollback.
 const PREVIOUS_MAX: usize = 5;
 
 /// Current version of a name.
@@ -105,7 +105,8 @@ impl Store {
         Ok(sha256)
     }
 
-    /// Reads content, as it was added. Blocks.
+    /// Reads content, as it was added. Blocks. The digest is compared again, because the file may have changed since it
+    /// was added.
     ///
     /// # Errors
     /// It does not exist, cannot be read, or has changed.
@@ -132,7 +133,8 @@ impl Store {
         }
     }
 
-    /// Makes stored content the current version of a name. Blocks.
+    /// Makes stored content the current version of a name. Blocks. The lock says first that the change is unfinished,
+    /// so that the next start can finish it.
     ///
     /// # Errors
     /// The content does not exist or has changed, or a file cannot be written. Then the name keeps its version, or the
@@ -155,7 +157,8 @@ impl Store {
         self.store_lock(&all)
     }
 
-    /// Removes a name, and deletes its file. Blocks.
+    /// Removes a name, and deletes its file. Blocks. The file goes first, so that a kill in between leaves an entry
+    /// that the next start removes.
     ///
     /// # Errors
     /// A file cannot be written or deleted.
@@ -170,7 +173,8 @@ impl Store {
         self.store_lock(&all)
     }
 
-    /// Finishes interrupted changes, and deletes content that is no version of any name. Blocks.
+    /// Finishes interrupted changes, and deletes content that is no version of any name. Blocks. Content goes last,
+    /// because an entry may still need it.
     ///
     /// # Errors
     /// The lock cannot be read, or a file cannot be written.

@@ -18,7 +18,7 @@ use super::redact::Redactor;
 /// Maximum number of requests, of statements and of lines, and their total bytes.
 const EACH_MAX: usize = 100;
 const BYTES_MAX: usize = 1 << 20;
-/// Maximum bytes of a recorded request body.
+/// Maximum bytes of a recorded request body. The rest of one body would otherwise take the place of all other records.
 const BODY_BYTES_MAX: usize = 64 << 10;
 
 /// A request that a sink would send, or has sent.
@@ -121,6 +121,7 @@ impl Trial {
         shown.collect()
     }
 
+    /// A record that does not fit is noted, because a cut list would otherwise look complete.
     fn keep<T>(&self, bytes: usize, list: fn(&mut TrialSeen) -> &mut Vec<T>, one: T) {
         let mut seen = self.seen();
         if list(&mut seen).len() >= EACH_MAX || seen.bytes + bytes > BYTES_MAX {
@@ -136,7 +137,8 @@ impl Trial {
     }
 }
 
-/// The response to a request that is not sent: 200, empty.
+/// The response to a request that is not sent: 200, empty. The plugin then continues as after a success, so that the
+/// trial shows its later requests too.
 pub(super) fn taken() -> Response<WasiBody> {
     Response::new(whole(Bytes::new()))
 }

@@ -32,13 +32,16 @@ use settings::{Endpoint, Transport};
 
 /// Maximum time to resolve an address, to connect to it, and for the handshake.
 const CONNECT_TIME_MAX: Duration = Duration::from_secs(5);
-/// Maximum time until the connection accepts sent data.
+/// Maximum time until the connection accepts sent data. A receiver that does not read would otherwise block the sink
+/// until the time of its call is over.
 const SEND_TIME_MAX: Duration = Duration::from_secs(5);
-/// Maximum bytes that were received and not read.
+/// Maximum bytes that were received and not read. A receiver could otherwise fill the memory while the guest does not
+/// read.
 pub(super) const WAITING_BYTES_MAX: usize = 64 << 10;
-/// Maximum number of open connections of one sink.
+/// Maximum number of open connections of one sink. A guest can ask for any number of paths of one place.
 const CONNECTIONS_MAX: usize = 64;
-/// Maximum number of rejected places of a sink that are logged, until it is loaded again.
+/// Maximum number of rejected places of a sink that are logged, until it is loaded again. A guest could name a new
+/// place each time.
 const LOGGED_MAX: usize = 50;
 
 /// A stream for reading and writing.
@@ -60,6 +63,7 @@ pub(super) struct Wire {
 pub(super) struct Connection {
     writer: tokio::sync::Mutex<Writer>,
     inbox: Arc<Inbox>,
+    /// The task would otherwise read on without an owner.
     reader: AbortHandle,
 }
 
@@ -79,7 +83,7 @@ struct Inbox {
 #[derive(Default)]
 struct Arrived {
     bytes: Vec<u8>,
-    /// Why no more data arrives.
+    /// Why no more data arrives. It is kept until the guest asks, because a send would otherwise seem to succeed.
     ended: Option<String>,
 }
 
@@ -106,7 +110,8 @@ impl Wire {
         })
     }
 
-    /// The connection to a place, and whether it is new.
+    /// The connection to a place, and whether it is new. A connection that has ended is replaced here, so that the
+    /// guest learns by `fresh` that it must introduce itself again.
     ///
     /// # Errors
     /// Why there is no connection.
@@ -207,7 +212,7 @@ impl Wire {
     }
 }
 
-/// An error with its causes.
+/// An error with its causes. The client's own message does not say why the connection failed.
 fn chain(error: &(dyn std::error::Error + 'static)) -> String {
     let mut words = error.to_string();
     let mut cause = error.source();
@@ -218,6 +223,7 @@ fn chain(error: &(dyn std::error::Error + 'static)) -> String {
     words
 }
 
+/// The socket is connected, so that it receives from this address alone.
 async fn udp(address: SocketAddr) -> io::Result<Connection> {
     let any = match address {
         SocketAddr::V4(_) => "0.0.0.0:0",
@@ -280,7 +286,8 @@ fn of_web_socket(socket: WebSocketStream<Stream>) -> Connection {
 }
 
 impl Connection {
-    /// The task that reads received data until the connection ends.
+    /// The task that reads received data until the connection ends. Data is read at once, so that an end of the
+    /// connection is noticed between two calls.
     fn new<F>(writer: Writer, read: impl FnOnce(Arc<Inbox>) -> F) -> Self
     where
         F: Future<Output = String> + Send + 'static,

@@ -8,7 +8,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use settings::Network;
 
 /// IPv4 addresses that are not public: IANA's registry of special addresses, multicast, and a metadata service that has
-/// a public address.
+/// a public address. A guest could otherwise reach what only this machine or its network can.
 const SPECIAL_V4: [Network; 17] = [
     Network::v4(0, 0, 0, 0, 8),
     Network::v4(10, 0, 0, 0, 8),
@@ -29,7 +29,8 @@ const SPECIAL_V4: [Network; 17] = [
     Network::v4(240, 0, 0, 0, 4),
 ];
 
-/// The IPv6 addresses that are routed between networks.
+/// The IPv6 addresses that are routed between networks. All others count as not public, because new special ranges may
+/// appear there.
 const GLOBAL_V6: Network = Network::v6([0x2000, 0, 0, 0], 3);
 
 /// Those among them that are not public: protocol assignments (including Teredo), documentation, 6to4.
@@ -81,7 +82,8 @@ fn is_public_v6(address: Ipv6Addr) -> bool {
     GLOBAL_V6.contains(address.into()) && !special.any(|network| network.contains(address.into()))
 }
 
-/// The IPv4 address to which a translator or a tunnel would convert it.
+/// The IPv4 address to which a translator or a tunnel would convert it. A private IPv4 address could otherwise be
+/// reached by its IPv6 form.
 fn carried(address: Ipv6Addr) -> Option<Ipv4Addr> {
     let [_, b, c, _, _, _, g, h] = address.segments();
     let joined = |high: u16, low: u16| Ipv4Addr::from_bits(u32::from(high) << 16 | u32::from(low));

@@ -64,7 +64,8 @@ pub(super) struct Answer {
     /// Maximum time until the next part.
     between: Option<Duration>,
     alarm: Pin<Box<Sleep>>,
-    /// The request counts as in progress until the whole response is read.
+    /// The request counts as in progress until the whole response is read. A response that is read slowly uses a
+    /// connection just as a request does.
     slot: Option<OwnedSemaphorePermit>,
 }
 

@@ -28,7 +28,8 @@ use observe::telemetry::Parent;
 
 /// Time before the deadline of a call in which its requests end, so that the guest can still report it.
 const FAREWELL_MAX: Duration = Duration::from_millis(250);
-/// Bytes of a body that a guest passes at once: it can begin as many bodies as it has handles.
+/// Bytes of a body that a guest passes at once: it can begin as many bodies as it has handles. With larger pieces, all
+/// of them together would use much memory.
 const PIECE_BYTES_MAX: usize = 32 << 10;
 const IDEMPOTENCY_KEY: HeaderName = HeaderName::from_static("idempotency-key");
 const TRACEPARENT: HeaderName = HeaderName::from_static("traceparent");
@@ -37,10 +38,11 @@ const AGENT: &str = concat!("headgate/", env!("CARGO_PKG_VERSION"));
 /// The requests of one instance.
 pub(crate) struct Calls {
     sink: Arc<str>,
-    /// The selection of the sink, and the templates that make its requests.
+    /// The selection of the sink, and the templates that make its requests. It is part of each key, because another
+    /// template makes another body of the same items.
     shape: String,
     egress: Option<Arc<Egress>>,
-    /// It was called with a batch.
+    /// It was called with a batch. Templates that are parsed later would otherwise change the keys of a retry.
     has_begun: bool,
     call: Option<Call>,
     /// The span of its requests, if a request of the batch is traced.
@@ -52,11 +54,12 @@ pub(crate) struct Calls {
 struct Call {
     /// Distinguishes the items of the batch from all others, even those of other daemons.
     all: [u8; 32],
-    /// Distinguishes the items of the next request.
+    /// Distinguishes the items of the next request. A retry may come in another batch, and needs the same key.
     carried: [u8; 32],
     deadline: Instant,
     requests: u32,
-    /// The number of requests with the same items to each target.
+    /// The number of requests with the same items to each target. A receiver would otherwise take the second request
+    /// for a repetition of the first.
     keys: HashMap<[u8; 32], u32>,
 }
 
@@ -114,13 +117,14 @@ impl Calls {
         self.call = None;
     }
 
-    /// Whether the guest keeps a request or a response.
+    /// Whether the guest keeps a request or a response. Such an instance is replaced, because the handle would keep a
+    /// slot of the sink.
     pub(crate) fn under_way(&self) -> bool {
         let egress = self.egress.as_ref();
         egress.is_some_and(|egress| egress.slots.available_permits() < egress.concurrency_max)
     }
 
-    /// Checks a request now; it is sent when the result is awaited.
+    /// Checks a request now; it is sent when the result is awaited. A trial sends nothing unless it is allowed to.
     pub(crate) fn send(
         &mut self,
         request: Request<WasiBody>,
@@ -136,7 +140,8 @@ impl Calls {
         }
     }
 
-    /// Checks a request and prepares it.
+    /// Checks a request and prepares it. A call outside of `write` is refused, because its items and its deadline are
+    /// not known.
     fn prepare(&mut self, request: Request<WasiBody>) -> Result<Prepared, Error> {
         let (Some(egress), Some(target)) = (&self.egress, Target::of(request.uri())) else {
             return Err(Error::HttpRequestUriInvalid);
@@ -217,7 +222,8 @@ impl Call {
     }
 }
 
-/// Sets the headers that the guest cannot choose.
+/// Sets the headers that the guest cannot choose. Headers of the configuration come last, so that a guest cannot
+/// replace them.
 fn complete(
     headers: &mut HeaderMap,
     target: &Target,
@@ -246,7 +252,8 @@ fn complete(
     Ok(())
 }
 
-/// Sets the span of the request, unless the guest or the configuration has set it.
+/// Sets the span of the request, unless the guest or the configuration has set it. The state of another trace is
+/// removed, because it would not fit the new span.
 fn trace(headers: &mut HeaderMap, parent: &Parent) {
     if headers.contains_key(TRACEPARENT) {
         return;
@@ -272,7 +279,8 @@ struct Prepared {
 }
 
 impl Prepared {
-    /// Records the request in a trial, and sends it if the trial is allowed to.
+    /// Records the request in a trial, and sends it if the trial is allowed to. The body is read as a whole first, so
+    /// that the trial can show it.
     async fn try_out(
         mut self,
         trial: &Trial,

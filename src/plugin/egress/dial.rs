@@ -18,7 +18,7 @@ use wasmtime_wasi_http::Error as Code;
 
 use super::address::Addresses;
 
-/// Maximum addresses of one name that are tried.
+/// Maximum addresses of one name that are tried. The time to connect is divided among them.
 const ADDRESSES_MAX: usize = 4;
 
 /// Why there is no connection.
@@ -70,6 +70,7 @@ impl Dialer {
         }
     }
 
+    /// Each address has a part of the time, so that one that does not answer leaves time for the next.
     async fn dial(self, uri: Uri) -> Result<TokioIo<TcpStream>, DialError> {
         let connecting = async {
             let encrypted = uri.scheme_str() == Some("https");
@@ -96,7 +97,8 @@ impl Dialer {
         connected.unwrap_or(Err(DialError::Late))
     }
 
-    /// The allowed addresses of the host, at least one.
+    /// The allowed addresses of the host, at least one. One public address suffices, because only allowed ones are
+    /// connected to.
     pub(crate) async fn addresses(
         &self,
         host: &str,

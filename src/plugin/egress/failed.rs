@@ -12,7 +12,8 @@ use super::dial::DialError;
 /// Why there is no response: for the guest, and for the operator.
 pub(super) struct Failed {
     pub(super) code: Error,
-    /// The address that is not allowed.
+    /// The address that is not allowed. The log names it, so that the operator can list its network; the guest does not
+    /// get it.
     pub(super) prohibited: Option<std::net::IpAddr>,
     pub(super) words: String,
 }
@@ -26,7 +27,8 @@ impl Failed {
         }
     }
 
-    /// Reads the chain of causes.
+    /// Reads the chain of causes. The client wraps errors of connecting, so that only the chain shows which setting is
+    /// missing.
     pub(super) fn of(error: &legacy::Error) -> Self {
         let mut prohibited = None;
         let mut code = None;

@@ -51,7 +51,7 @@ impl Target {
     }
 }
 
-/// The form in the setting `hosts`.
+/// The form in the setting `hosts`. An operator can copy it from a message into the settings.
 impl std::fmt::Display for Target {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let scheme = if self.encrypted { "" } else { "http://" };

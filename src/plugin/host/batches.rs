@@ -11,6 +11,7 @@ use base::order::{ItemPosition, Seq};
 use item::batch::{self, Action, Batch, DeriveError, MadeError};
 
 impl batches::Host for Host {
+    /// Items are made of a batch only, because they belong to its request.
     fn make(
         &mut self,
         stream: String,

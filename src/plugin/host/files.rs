@@ -26,7 +26,8 @@ impl Host {
         }
     }
 
-    /// Runs a function on the folder. In a trial the result is that of an empty folder.
+    /// Runs a function on the folder. In a trial the result is that of an empty folder. A trial writes nothing even if
+    /// it may send, because a file of a real sink would get rows of the trial.
     async fn in_folder<T: Default + Send + 'static>(
         &mut self,
         noted: impl FnOnce() -> String,

@@ -48,14 +48,15 @@ impl http::Host for Host {
     }
 }
 
-/// Host and port of a URL, without a user.
+/// Host and port of a URL, without a user. The user is left out, because it may be a secret.
 fn host(uri: &Uri) -> String {
     let authority = uri.authority().map_or("", |authority| authority.as_str());
     let (_, host) = authority.rsplit_once('@').unwrap_or(("", authority));
     host.to_owned()
 }
 
-/// The request as it is sent; the error is the reason why there is none.
+/// The request as it is sent; the error is the reason why there is none. Every fault is a sentence instead of a trap,
+/// so that the guest can report it with the item.
 fn written(request: http::Request) -> Result<Request<WasiBody>, String> {
     let url = request.url;
     let uri: Uri = url.parse().map_err(|_| format!("{url:?} is no URL"))?;

@@ -11,7 +11,8 @@ use super::bindings::headgate::sink::{
     tables, templates, wire,
 };
 
-/// Adds outgoing HTTP, for guests whose sink has hosts.
+/// Adds outgoing HTTP, for guests whose sink has hosts. An import that is not granted is not linked, so that such a
+/// component cannot start at all.
 pub(crate) fn link_http(linker: &mut Linker<Host>) -> wasmtime::Result<()> {
     http::add_to_linker::<Host, HasSelf<Host>>(linker, |host| host)?;
     wasmtime_wasi_http::p2::add_only_http_to_linker_async(linker)

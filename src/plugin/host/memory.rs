@@ -4,13 +4,14 @@
 
 use wasmtime::ResourceLimiter;
 
-/// Counts the bytes of all memories of an instance together, and the entries of all its tables.
+/// Counts the bytes of all memories of an instance together, and the entries of all its tables. A limit for each alone
+/// would let a guest multiply it by their number.
 #[derive(Debug)]
 pub(crate) struct Memory {
     used: usize,
     table_entries: usize,
     pub(super) max: usize,
-    /// A guest has requested more.
+    /// A guest has requested more. The trap that follows does not name the limit.
     pub(super) refused: bool,
 }
 
@@ -29,7 +30,7 @@ impl Memory {
     }
 }
 
-/// Maximum entries of all tables of a guest.
+/// Maximum entries of all tables of a guest. Tables use memory of the host that no other limit counts.
 const TABLE_ENTRIES_MAX: usize = 100_000;
 /// Maximum core instances, tables and memories of a guest. Each memory uses gigabytes of address space, used or not.
 const INSTANCES_MAX: usize = 1_000;

@@ -101,7 +101,7 @@ impl Host {
         wasmtime::bail!("the sink may not make items of the stream {stream}: {why}");
     }
 
-    /// Ensures capacity for a stream that the guest named.
+    /// Ensures capacity for a stream that the guest named. A guest could otherwise create any number of streams.
     fn claim(&mut self, batch: &Batch) -> wasmtime::Result<()> {
         let (true, Some(slice), Some(pool)) =
             (batch.is_moved(), batch.slices().first(), &self.context.pool)

@@ -5,12 +5,14 @@
 use super::bindings::headgate::sink::state;
 use super::{Host, stage};
 
-/// Maximum keys of a sink's state, bytes of a key, and bytes of a value.
+/// Maximum keys of a sink's state, bytes of a key, and bytes of a value. It is stored in the pool's file, which all
+/// sinks share.
 const STATE_KEYS_MAX: u64 = 1_000;
 const STATE_KEY_BYTES_MAX: usize = 512;
 const STATE_VALUE_BYTES_MAX: usize = 65_536;
 
 impl state::Host for Host {
+    /// Staged values come first, because a guest would otherwise not see what it has just set.
     fn get(&mut self, key: String) -> wasmtime::Result<Option<Vec<u8>>> {
         let staged = self.earlier_state.iter().chain(&self.staged.state);
         let mut staged = staged.rev().filter(|(own, _)| *own == key);

@@ -20,7 +20,7 @@ use item::{members, string_into};
 use select::FieldEntry;
 use settings::Sink;
 
-/// Text that the host holds for a guest.
+/// Text that the host holds for a guest. A whole stream would not fit into the memory of a guest.
 #[expect(unreachable_pub, reason = "the bindings re-export it")]
 pub struct GuestText(pub(super) String);
 
@@ -29,7 +29,7 @@ pub struct GuestTable {
     query: Query,
 }
 
-/// The streams and selection of a sink.
+/// The streams and selection of a sink. A copy of the settings without secrets suffices for this.
 #[derive(Debug)]
 pub(crate) struct Receives {
     sink: Sink,
@@ -180,6 +180,7 @@ impl tables::HostText for Host {
 }
 
 impl tables::HostTable for Host {
+    /// `where`, `fields` and `key` of the guest do not count, because the sink's section decides what it sees.
     fn open(
         &mut self,
         form: String,

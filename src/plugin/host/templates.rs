@@ -94,7 +94,8 @@ fn scope_of(subject: Subject) -> Scope {
     }
 }
 
-/// Items as a JSON array, each with its key, and their number.
+/// Items as a JSON array, each with its key, and their number. A field that is called `_key` is left out, because the
+/// object would have the name twice.
 fn together<'a>(items: impl Iterator<Item = ItemRef<'a>>) -> (String, usize) {
     let (mut all, mut count) = (String::from("["), 0);
     for item in items {
@@ -113,7 +114,7 @@ fn together<'a>(items: impl Iterator<Item = ItemRef<'a>>) -> (String, usize) {
     (all, count)
 }
 
-/// The stream of all items, if it is the same.
+/// The stream of all items, if it is the same. With several, none is right.
 fn one_stream<'a>(mut slices: impl Iterator<Item = &'a Slice>) -> &'a str {
     let first = slices.next().map_or("", |slice| &slice.entry.stream);
     match slices.all(|slice| &*slice.entry.stream == first) {
