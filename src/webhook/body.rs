@@ -102,7 +102,8 @@ fn without_mark(text: &[u8]) -> &[u8] {
         .unwrap_or(text)
 }
 
-/// The caller's own text for a message: short, and without control characters.
+/// The caller's own text for a message: short, and without control characters. A control character could change what a
+/// terminal shows.
 fn shown(text: &str) -> String {
     let start: String = text.chars().take(SHOWN_CHARS_MAX).collect();
     let more = if start.len() < text.len() { "…" } else { "" };

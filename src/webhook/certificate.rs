@@ -37,6 +37,7 @@ pub(super) struct Certificates(Vec<Certificate>);
 
 struct Certificate {
     key: RsaKey,
+    /// The key of an expired certificate is not believed.
     ends_at: Unix,
 }
 
@@ -47,7 +48,8 @@ pub(super) struct Signed<'a> {
     pub(super) hash: Hash,
     pub(super) message: &'a [u8],
     pub(super) signature: &'a [u8],
-    /// Where the delivery says that its certificate is, if that is an address of the tool.
+    /// Where the delivery says that its certificate is, if that is an address of the tool. A person finds the next
+    /// certificate there; Headgate never fetches it, because the sender chose the address.
     pub(super) certificate_at: Option<&'a str>,
 }
 
@@ -90,7 +92,8 @@ impl Certificates {
         }
     }
 
-    /// Whether one of them that has not ended has signed.
+    /// Whether one of them that has not ended has signed. Several may be set, because the next one must be there before
+    /// the tool changes.
     pub(super) fn check(&self, signed: &Signed<'_>, now: Unix) -> Result<(), Refused> {
         let mut ended = None;
         for one in &self.0 {

@@ -26,6 +26,7 @@ const SHOWN_CHARS_MAX: usize = 200;
 /// What deliveries of one topic must have.
 pub(super) struct Sns {
     certificates: Certificates,
+    /// SNS signs for everybody who has an account; only the topic says whose message it is.
     topic: String,
 }
 
@@ -145,6 +146,7 @@ fn sns_message(body: &Value) -> Result<String, Refused> {
 /// What deliveries to one webhook of PayPal must have.
 pub(super) struct Paypal {
     certificates: Certificates,
+    /// The id is signed but not sent, so that a delivery to another webhook does not pass.
     webhook_id: String,
     tolerance_seconds: u64,
 }
@@ -210,7 +212,8 @@ impl Paypal {
     }
 }
 
-/// Whether this is the plain address of a file at a host of the tool, and so fit to be shown.
+/// Whether this is the plain address of a file at a host of the tool, and so fit to be shown. Another address in a
+/// message could lead an operator to a foreign certificate.
 fn is_certificate_of(url: &str, is_own: fn(&str) -> bool) -> bool {
     let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-_./".contains(&byte);
     let rest = url.strip_prefix("https://").unwrap_or_default();

@@ -12,13 +12,15 @@ use super::preset::Unit;
 use super::{Because, Refused};
 use base::clock::Unix;
 
-/// More digits than any time of this era has, even in microseconds.
+/// More digits than any time of this era has, even in microseconds. A longer number would overflow where it is
+/// multiplied.
 const DIGITS_MAX: usize = 16;
 const RFC3339_LEN_MAX: usize = 40;
 /// The last millisecond of the year 9999, where RFC 3339 ends.
 const RFC3339_MAX: Unix = Unix::from_ms(253_402_300_799_999);
 
-/// Checks that a timestamp has its form and is within the tolerance; a tolerance of 0 leaves it at the form.
+/// Checks that a timestamp has its form and is within the tolerance; a tolerance of 0 leaves it at the form. Without a
+/// tolerance a captured delivery could be sent again at any time.
 pub(super) fn check(
     text: &str,
     unit: Unit,

@@ -22,6 +22,7 @@ pub(super) fn matching(matches: bool, name: &str) -> Result<(), Refused> {
     }
 }
 
+/// The signatures of the body are read only if none came in a header, because reading it costs more.
 pub(super) fn check_signature(
     layout: &Layout,
     key: &Key,
@@ -81,7 +82,7 @@ fn decoded(layout: &Layout, key: &Key, given: Vec<String>) -> Vec<Vec<u8>> {
     given.iter().take(8).filter_map(bytes).collect()
 }
 
-/// Hands over each item; at least one must be there.
+/// Hands over each item; at least one must be there. Otherwise a body without items would pass without any signature.
 fn each_item(
     layout: &Layout,
     delivery: &Delivery<'_>,

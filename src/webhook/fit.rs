@@ -13,7 +13,8 @@ pub struct PresetFit {
     pub preset: &'static Preset,
     /// Where what it names was found: `header:X-GitHub-Event`.
     pub found: Vec<String>,
-    /// How many of the headers that it names did not come.
+    /// How many of the headers that it names did not come. Of presets with the same headers found, the one that misses
+    /// fewer is the better.
     missing: usize,
 }
 

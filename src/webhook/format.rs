@@ -24,7 +24,7 @@ pub(super) use written::{toml, vector_toml};
 
 /// Bytes of a file.
 pub const FILE_LEN_MAX: usize = 256 * 1_024;
-/// How far a preset may be extended.
+/// How far a preset may be extended. A cycle is found by it, too.
 const CHAIN_MAX: usize = 4;
 const LIST_MAX: usize = 200;
 
@@ -44,7 +44,8 @@ impl FormatError {
     }
 }
 
-/// A preset that was read, before what it extends is known.
+/// A preset that was read, before what it extends is known. It is apart from the preset, because a file may extend one
+/// that is read later.
 pub struct Draft {
     name: String,
     origin: PresetOrigin,
@@ -109,7 +110,8 @@ impl Draft {
         self.extends.as_ref().map(|(name, _)| name.as_str())
     }
 
-    /// The preset. `base` finds the one that it extends.
+    /// The preset. `base` finds the one that it extends. Samples and vectors are not taken from the base, because they
+    /// are signed and named as its tool does.
     ///
     /// # Errors
     /// See [`FormatError`].
@@ -276,7 +278,8 @@ const SECRETS_FROM: [(&str, SecretFrom); 5] = [
     ("after-url", SecretFrom::AfterUrl),
 ];
 
-/// Takes away fields of the preset that is extended.
+/// Takes away fields of the preset that is extended. A field that a file does not name stays as in the base, so that
+/// nothing else could remove it.
 fn without(reader: &mut Reader<'_>, preset: &mut Preset) -> Result<(), FormatError> {
     let Some(node) = reader.get("without") else {
         return Ok(());

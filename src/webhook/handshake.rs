@@ -22,7 +22,7 @@ use answer::{answered, no_text};
 pub(super) const TEXT: &str = "text/plain; charset=utf-8";
 pub(super) const JSON: &str = "application/json";
 const ECHO_LEN_MAX: usize = 1_024;
-/// A longer body is a delivery.
+/// A longer body is a delivery. A large delivery would otherwise be parsed once more to see that it is no question.
 const BODY_LEN_MAX: usize = 64 * 1_024;
 const TOKEN_LEN_MAX: usize = 128;
 /// Presets whose questions are answered to whoever has a key.
@@ -98,7 +98,8 @@ impl Verifier {
         }
     }
 
-    /// The secret that the tool sends before one is set; `None` also where one is, or the text can be none.
+    /// The secret that the tool sends before one is set; `None` also where one is, or the text can be none. A short one
+    /// is not taken, because it could be found by trying.
     pub fn own_secret(&self, delivery: &Delivery<'_>) -> Option<String> {
         let Check::Awaited(place) = &self.check else {
             return None;
@@ -148,7 +149,7 @@ impl Verifier {
         }
     }
 
-    /// What a question with this method would have to say.
+    /// What a question with this method would have to say. The message shows so which part of a question did not come.
     fn missing(&self, delivery: &Delivery<'_>) -> Option<&Place> {
         let of_method = |one: &&Handshake| one.method == delivery.method;
         let asked = self.preset().handshakes.iter().find(of_method)?;
@@ -232,7 +233,7 @@ struct Confirmation {
 }
 
 impl Confirmation {
-    /// The one that a body is, if its address is Amazon's.
+    /// The one that a body is, if its address is Amazon's. Another address could lead the operator anywhere.
     fn of(delivery: &Delivery<'_>) -> Option<Confirmation> {
         const MARK: &str = "Confirmation";
         let body = contains(delivery.body, MARK).then(|| field::parse(delivery.body))??;
@@ -255,7 +256,8 @@ impl Confirmation {
     }
 }
 
-/// Whether a text may be signed for a stranger: it is no JSON object, no form with a value, and no markup.
+/// Whether a text may be signed for a stranger: it is no JSON object, no form with a value, and no markup. Otherwise
+/// anybody could have a body signed and send it as a delivery.
 pub(super) fn is_plain_token(text: &str) -> bool {
     let plain = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'-' || byte == b'_';
     (1..=TOKEN_LEN_MAX).contains(&text.len()) && text.bytes().all(plain)

@@ -24,7 +24,8 @@ const SHOWN_CHARS_MAX: usize = 200;
 /// How long a token counts that is made here.
 const LIFE_SECONDS: u64 = 300;
 
-/// A token whose signature and times are good: what it says. `None` if it stands in the URL, which is not known yet.
+/// A token whose signature and times are good: what it says. `None` if it stands in the URL, which is not known yet. A
+/// delivery without a good token is refused so before its body is received.
 pub(super) fn check_head(
     layout: &Layout,
     key: &Key,
@@ -107,7 +108,8 @@ fn check_claim(claims: &Value, name: &str, wanted: &str) -> Result<(), Refused> 
     )))
 }
 
-/// The claims of a token, if its signature is good.
+/// The claims of a token, if its signature is good. The algorithm of the head is compared and never used, because a
+/// sender could choose a weaker one.
 fn signed_claims(algorithm: Algorithm, key: &Key, token: &str) -> Result<Value, Refused> {
     let parts = token
         .rsplit_once('.')
@@ -193,7 +195,8 @@ fn body_hash(hash: &BodyHash, body: &[u8]) -> String {
     encode(digest.as_ref(), hash.encoding)
 }
 
-/// What a token that is signed here has that no other has.
+/// What a token that is signed here has that no other has. The signature is left out, because some algorithms have
+/// several for the same message.
 pub(super) fn digest(layout: &Layout, of: Outside<'_>) -> Option<digest::Digest> {
     let given = layout
         .given(of, &layout.verify.signature, &mut String::new())

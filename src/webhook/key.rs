@@ -26,7 +26,7 @@ use base::text::hex;
 const DER_LEN: std::ops::RangeInclusive<usize> = 8..=72;
 /// A signature of two numbers of 32 bytes.
 const FIXED_LEN: usize = 64;
-/// With or without padding.
+/// With or without padding. Tools differ in this.
 const URL_SAFE: GeneralPurpose = GeneralPurpose::new(
     &base64::alphabet::URL_SAFE,
     GeneralPurposeConfig::new().with_decode_padding_mode(DecodePaddingMode::Indifferent),
@@ -38,7 +38,8 @@ pub(super) enum Key {
     /// For HMAC of any hash.
     Hmac(hmac::Key),
     HmacMd5(HmacMd5),
-    /// Public keys, each with its name if it has one; at least one. To try a preset, the private one of it.
+    /// Public keys, each with its name if it has one; at least one. To try a preset, the private one of it. Several,
+    /// because a tool publishes its next key before it signs with it.
     Public(Algorithm, Vec<NamedKey>, Option<Pair>),
     /// The secret of a plain hash.
     Hash(Digest, Box<[u8]>),
@@ -124,7 +125,8 @@ impl Key {
         }
     }
 
-    /// Whether this can be a signature at all, by its length.
+    /// Whether this can be a signature at all, by its length. What cannot be one is refused before the body is
+    /// received.
     pub(super) fn fits(&self, signature: &[u8]) -> bool {
         match self {
             Key::Hmac(key) => signature.len() == key.algorithm().digest_algorithm().output_len(),
@@ -161,7 +163,8 @@ impl Key {
         }
     }
 
-    /// Whether the public key of this name has signed, or any if none is named.
+    /// Whether the public key of this name has signed, or any if none is named. A key without a name is tried for every
+    /// name, because a set need not name its keys.
     pub(super) fn is_signed(&self, name: Option<&str>, message: &[u8], given: &[u8]) -> bool {
         let Key::Public(algorithm, keys, _) = self else {
             return false;
@@ -194,7 +197,7 @@ fn hash_of(digest: Digest) -> &'static digest::Algorithm {
     }
 }
 
-/// The digest of a message in parts.
+/// The digest of a message in parts. The parts are not joined first, because a body may be large.
 pub(super) fn hashed(digest: Digest, message: &[Cow<'_, [u8]>]) -> digest::Digest {
     let mut context = digest::Context::new(hash_of(digest));
     message.iter().for_each(|part| context.update(part));
@@ -214,7 +217,8 @@ fn same(key: &hmac::Key, ours: &[u8], given: &[u8]) -> bool {
 
 /// A secret that is sent as it is.
 pub(super) struct Token {
-    /// To send it; comparisons use the tag.
+    /// To send it; comparisons use the tag. A tag of a fixed length is compared instead, so that not even the length of
+    /// the secret shows.
     text: Box<str>,
     key: hmac::Key,
     tag: hmac::Tag,
@@ -249,7 +253,8 @@ pub(super) fn encode(bytes: &[u8], encoding: Encoding) -> String {
     }
 }
 
-/// The bytes of a text in this encoding: the whole text or nothing.
+/// The bytes of a text in this encoding: the whole text or nothing. A part that was decoded would be another signature
+/// than the one sent.
 pub(super) fn decode(text: &str, encoding: Encoding) -> Option<Vec<u8>> {
     match encoding {
         Encoding::Hex => decode_hex(text),

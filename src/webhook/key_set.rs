@@ -16,7 +16,8 @@ use super::{InvalidVerifier, Refused};
 pub(super) struct KeySet(Vec<(Option<String>, RsaKey)>);
 
 impl KeySet {
-    /// The keys of a text. Those of other algorithms are left out.
+    /// The keys of a text. Those of other algorithms are left out. A published set may have such keys, and must be
+    /// usable as it is.
     pub(super) fn of(preset: &Preset, text: &str) -> Result<KeySet, InvalidVerifier> {
         let parsed: Option<Value> = serde_json::from_str(text).ok();
         let keys = parsed.as_ref().and_then(|set| set.get("keys")?.as_array());

@@ -17,9 +17,9 @@ use super::template::Piece;
 use super::{Because, Delivery, Refused, clock};
 pub(super) use head::{Head, Outside};
 
-/// The most signatures that one delivery may offer.
+/// The most signatures that one delivery may offer. Each of them costs a comparison, and with a public key much time.
 const SIGNATURES_MAX: usize = 8;
-/// The most items with their own signatures.
+/// The most items with their own signatures. A request could otherwise make the daemon verify any number of signatures.
 pub(super) const ITEMS_MAX: usize = 1_000;
 
 /// How signatures, timestamp and id stand in a request, and which bytes are signed.
@@ -34,7 +34,7 @@ pub(super) struct Layout {
 }
 
 impl Layout {
-    /// Whether the timestamp is part of what is signed.
+    /// Whether the timestamp is part of what is signed. A time that is not signed says nothing about a repetition.
     pub(super) fn signs_time(&self) -> bool {
         let verify = &self.verify;
         let of_body = |place: &Place| matches!(place, Place::Body(_));
@@ -60,7 +60,8 @@ impl Layout {
         }
     }
 
-    /// The signatures among the parts. What is none of this scheme is ignored, as newer schemes are.
+    /// The signatures among the parts. What is none of this scheme is ignored, as newer schemes are. A tool can add a
+    /// new scheme beside the old one so.
     fn offered(&self, key: &Key, name: &str, parts: &[&str]) -> Result<Vec<Vec<u8>>, Refused> {
         let has_time_first = self.verify.timestamp.contains(&Place::Part(String::new()));
         let given: Vec<&str> = (parts.iter())
@@ -96,7 +97,8 @@ impl Layout {
         Ok(offered)
     }
 
-    /// What follows the prefix. That of an authorization scheme, which ends with a blank, is of either case.
+    /// What follows the prefix. That of an authorization scheme, which ends with a blank, is of either case. RFC 9110
+    /// says so of the names of schemes.
     pub(super) fn without_prefix<'t>(&self, text: &'t str) -> Option<&'t str> {
         let prefix = self.verify.prefix.as_str();
         if !prefix.ends_with(' ') {
@@ -107,7 +109,7 @@ impl Layout {
     }
 
     /// The bytes that are signed, in parts, of a whole delivery or of one of its items. Reads the body's fields only if
-    /// they are signed or the clock is checked.
+    /// they are signed or the clock is checked. Parts instead of one text, so that the body is not copied.
     pub(super) fn message<'b>(
         &'b self,
         key: &'b Key,

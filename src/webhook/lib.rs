@@ -65,14 +65,17 @@ pub use verify::Verifier;
 use base::clock::Unix;
 use base::text::percent_encoded;
 
-/// Secrets that one delivery is tried with, at most.
+/// Secrets that one delivery is tried with, at most. Each costs a check of every delivery, also of those that nobody
+/// has signed.
 pub const CANDIDATES_MAX: usize = 4;
 
-/// The most header names that a message lists, and the most characters of each.
+/// The most header names that a message lists, and the most characters of each. The sender chooses them, and a log line
+/// should stay short.
 const NAMES_LISTED_MAX: usize = 12;
 const NAME_CHARS_MAX: usize = 64;
 
-/// Headers of a request; names in lower case, values as they came, repeated ones repeated.
+/// Headers of a request; names in lower case, values as they came, repeated ones repeated. They are no type of an HTTP
+/// library, so that tests and the command line need none.
 #[derive(Debug, Clone, Copy)]
 pub struct Headers<'a>(pub &'a [(&'a str, &'a [u8])]);
 
@@ -83,7 +86,7 @@ impl<'a> Headers<'a> {
     }
 
     /// The value of a header that must stand there once: `None` if it is missing; an error if it stands there twice or is
-    /// no text.
+    /// no text. Two values could be read by different programs as different deliveries.
     pub fn once(&self, name: &str) -> Result<Option<&'a str>, Refused> {
         let mut values = self.all(name);
         let Some(value) = values.next() else {
@@ -121,7 +124,7 @@ impl<'a> Headers<'a> {
         self.0.iter().filter(same).map(|(_, value)| *value)
     }
 
-    /// The names that came, for a message; each once.
+    /// The names that came, for a message; each once. They show what the sender has sent in place of the missing one.
     fn names(&self) -> String {
         let mut names: Vec<String> = Vec::new();
         for (name, _) in self.0 {
@@ -158,9 +161,9 @@ pub struct Delivery<'a> {
     /// with that one, and still reads the query here.
     pub url: &'a str,
     pub headers: Headers<'a>,
-    /// The bytes of the body; compressed if they came so.
+    /// The bytes of the body; compressed if they came so. Signatures are over these bytes.
     pub body: &'a [u8],
-    /// This machine's clock.
+    /// This machine's clock. It is given instead of read, so that vectors of another year can be checked.
     pub now: Unix,
 }
 
@@ -233,6 +236,7 @@ pub struct Refused {
     /// The reason, in words that a user can act on.
     pub message: String,
     /// For [`Because::Timestamp`]: how many seconds the sender's clock is ahead (+) or behind (-), where it is known.
+    /// The status shows a wrong clock by it.
     pub seconds_off: Option<i64>,
 }
 

@@ -15,13 +15,16 @@ use serde_json::value::RawValue;
 
 /// Bytes and steps of a path.
 const PATH_LEN_MAX: usize = 512;
+/// The walk recurses once for each step.
 const STEPS_MAX: usize = 32;
-/// How often a field that holds JSON text may be walked into on one way.
+/// How often a field that holds JSON text may be walked into on one way. Each such text is decoded into memory of its
+/// length.
 const TEXTS_MAX: u8 = 2;
 
 /// A way into a body.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Path {
+    /// Messages and files show it as it was written.
     text: String,
     steps: Vec<Step>,
 }
@@ -150,7 +153,8 @@ pub(crate) fn scalar(raw: &str) -> Option<String> {
     }
 }
 
-/// Hands over each value at the end of the steps, from the value of this text on.
+/// Hands over each value at the end of the steps, from the value of this text on. It stops when it is asked to, so that
+/// the rest of a large body is not read.
 pub(crate) fn walk(
     text: &str,
     steps: &[Step],
@@ -191,7 +195,8 @@ pub(crate) fn inner(raw: &str) -> Option<String> {
         .then_some(inner)
 }
 
-/// The value of a member of an object; `None` also where its name stands twice, or the object is none.
+/// The value of a member of an object; `None` also where its name stands twice, or the object is none. A signature over
+/// one of two values would otherwise be believed for the other.
 pub(crate) fn member<'t>(object: &'t str, name: &str) -> Option<&'t str> {
     struct Member<'n>(&'n str);
     impl<'de> Visitor<'de> for Member<'_> {
@@ -218,7 +223,7 @@ pub(crate) fn member<'t>(object: &'t str, name: &str) -> Option<&'t str> {
     found.map(RawValue::get)
 }
 
-/// Hands over the elements of an array one by one.
+/// Hands over the elements of an array one by one. A list of all would take much more memory than the text.
 pub(crate) fn elements<'t>(array: &'t str, then: &mut dyn FnMut(&'t str) -> ControlFlow<()>) {
     struct Elements<'f, 't>(&'f mut dyn FnMut(&'t str) -> ControlFlow<()>);
     impl<'de> Visitor<'de> for Elements<'_, 'de> {

@@ -61,7 +61,7 @@ impl Place {
 }
 
 /// Where an id or the name of an event stands: the first of several that is there. One of several places is the texts of
-/// all of them together.
+/// all of them together. Tools have renamed their headers, and send one or the other.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Source(pub(super) Vec<Vec<Place>>);
 

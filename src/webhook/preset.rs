@@ -46,9 +46,11 @@ pub struct Preset {
     pub secret_example: Option<String>,
     /// Where the delivery's id stands.
     pub id: Option<Source>,
-    /// Within what an id is one of its own.
+    /// Within what an id is one of its own. Two accounts of one tool may send the same id, and the second would
+    /// otherwise count as a duplicate.
     pub id_scope: Option<Source>,
-    /// Whether a body that was seen is a duplicate, whatever its id says.
+    /// Whether a body that was seen is a duplicate, whatever its id says. An id that is not signed can be replaced by
+    /// who sends a captured delivery again.
     pub replay_body: bool,
     /// The media types that it sends; none: any.
     pub content_types: Vec<String>,
@@ -74,13 +76,15 @@ pub struct Preset {
     pub removals: Vec<String>,
     /// The field and the values that remove the item.
     pub removal_field: Option<(Path, Vec<String>)>,
-    /// Whether events that nobody signs remove items.
+    /// Whether events that nobody signs remove items. It must be said, because anybody with a delivery could turn it
+    /// into a removal.
     pub unsigned_event: bool,
     /// Events that are answered and not stored.
     pub ignore: Vec<String>,
     /// The answer to a delivery.
     pub answer: DeliveryAnswer,
-    /// Whether the tool tries again after a 4xx such as 429.
+    /// Whether the tool tries again after a 4xx such as 429. A tool that does not would lose deliveries over a rate
+    /// limit.
     pub retries_4xx: bool,
     /// What is to be set beside the secret.
     pub options: Vec<PresetOption>,
@@ -153,7 +157,8 @@ pub struct Verification {
     pub(crate) tolerance_seconds: u64,
     /// The lists of signature, timestamp and id are read in step: who renames one header renames all.
     pub(crate) in_step: bool,
-    /// Secrets that begin so are checked as another preset says.
+    /// Secrets that begin so are checked as another preset says. One tool may have two kinds of secrets, and users know
+    /// only the tool.
     pub(crate) by_secret: Vec<(String, String)>,
     /// How the secret is written.
     pub secret_encoding: SecretForm,
@@ -288,7 +293,8 @@ pub struct PresetOption {
     pub hint: String,
     /// Whether it must be set.
     pub required: bool,
-    /// Who could send where it is missing.
+    /// Who could send where it is missing. It is shown where the setting is left out, so that a user knows what that
+    /// means.
     pub without: Option<String>,
 }
 

@@ -35,7 +35,8 @@ pub fn presets() -> Vec<&'static Preset> {
         .collect()
 }
 
-/// The user's presets, over these: later ones replace earlier ones of their name.
+/// The user's presets, over these: later ones replace earlier ones of their name. The names `hmac` and `token` cannot
+/// be replaced, because settings of keys define those.
 ///
 /// # Errors
 /// The name and place of the first that is wrong, and what is wrong with it.
@@ -66,7 +67,8 @@ pub fn resolve_own(
 }
 
 /// From now on these are the user's; returns those that were. What is as it was stays the same, because a preset
-/// lives as long as the process.
+/// lives as long as the process. An unchanged one is not made again, so that a reload leaks no memory and changes no
+/// key.
 pub fn set_own(presets: Vec<Preset>) -> Vec<&'static Preset> {
     let known = own();
     let kept = presets.into_iter().map(|preset| {
@@ -82,7 +84,7 @@ pub fn own() -> Vec<&'static Preset> {
     OWN.read().unwrap_or_else(PoisonError::into_inner).clone()
 }
 
-/// From now on these are the user's again.
+/// From now on these are the user's again. A reload that fails must leave what was there.
 pub fn restore_own(presets: Vec<&'static Preset>) {
     *OWN.write().unwrap_or_else(PoisonError::into_inner) = presets;
 }

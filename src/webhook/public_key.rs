@@ -22,12 +22,14 @@ const ED25519: [u8; 3] = [0x2b, 0x65, 0x70];
 const EC: [u8; 7] = [0x2a, 0x86, 0x48, 0xce, 0x3d, 0x02, 0x01];
 const P256: [u8; 8] = [0x2a, 0x86, 0x48, 0xce, 0x3d, 0x03, 0x01, 0x07];
 const P256_POINT_LEN: usize = 65;
+/// Each key is tried with a delivery that names none.
 const KEYS_MAX: usize = 32;
 
 /// A key, with its name if it has one.
 pub(super) type NamedKey = (Option<String>, PublicKey);
 
-/// The keys of a text; those of other algorithms are left out.
+/// The keys of a text; those of other algorithms are left out. A private key is refused, because the settings are no
+/// place for a key that signs.
 pub(super) fn of(algorithm: Algorithm, text: &str) -> Result<Vec<NamedKey>, InvalidVerifier> {
     let json: Option<Value> = serde_json::from_str(text).ok();
     let is_private = |key: &Value| key.get("d").is_some();
@@ -130,7 +132,7 @@ fn point(bits: &[u8]) -> Option<PublicKey> {
     fits.then(|| PublicKey::P256(bits.to_vec()))
 }
 
-/// A JSON Web Key (RFC 7517, RFC 8037).
+/// A JSON Web Key (RFC 7517, RFC 8037). One for encryption is left out, because nothing may be signed with it.
 fn jwk(key: &Value) -> Option<NamedKey> {
     let text = |name: &str| key.get(name).and_then(Value::as_str);
     let number = |name: &str| URL_SAFE_NO_PAD.decode(text(name)?).ok();

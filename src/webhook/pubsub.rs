@@ -22,6 +22,7 @@ const SHOWN_CHARS_MAX: usize = 200;
 /// What tokens of one subscription must have.
 pub(super) struct Pubsub {
     keys: KeySet,
+    /// Google signs for every customer, so that only this and the account say who sent it.
     audience: String,
     email: Option<String>,
     tolerance_seconds: u64,
@@ -42,6 +43,7 @@ impl Pubsub {
         })
     }
 
+    /// The signature comes first, because nothing a token says counts before it.
     pub(super) fn check(&self, headers: Headers<'_>, now: Unix) -> Result<(), Refused> {
         let Some(value) = headers.once("Authorization")? else {
             return Err(Refused::header(

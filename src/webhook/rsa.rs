@@ -10,6 +10,7 @@ use ring::signature::{
     RsaPublicKeyComponents,
 };
 
+/// Shorter keys can be broken, and longer ones take long to verify.
 const MODULUS_LEN: std::ops::RangeInclusive<usize> = 256..=1_024;
 const EXPONENT_LEN_MAX: usize = 4;
 
@@ -32,7 +33,8 @@ pub(super) struct RsaKey {
 }
 
 impl RsaKey {
-    /// The key of these numbers, highest byte first; `None` if it cannot be used.
+    /// The key of these numbers, highest byte first; `None` if it cannot be used. It is found when settings are read,
+    /// so that no delivery is refused for a bad key.
     pub(super) fn of(modulus: &[u8], exponent: &[u8]) -> Option<RsaKey> {
         let (modulus, exponent) = (without_zeros(modulus), without_zeros(exponent));
         let odd = |number: &[u8]| number.last().is_some_and(|byte| byte & 1 == 1);

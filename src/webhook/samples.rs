@@ -10,7 +10,7 @@ use super::preset::{Sample, Unit};
 use base::clock::Unix;
 
 impl Sample {
-    /// The body of one delivery.
+    /// The body of one delivery. The time is that of now, because an old one would be refused.
     pub fn fill(&self, id: &str, now: Unix) -> String {
         filled(self.body.trim_end(), id, now)
     }

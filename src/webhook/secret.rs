@@ -30,7 +30,8 @@ const SMALL_ORDER: [&str; 7] = [
     "eeffffffffffffffffffffffffffffffffffffffffffffffffffffffffffff7f",
 ];
 
-/// Checks that a secret is there, begins as this tool's secrets do, and cannot be guessed.
+/// Checks that a secret is there, begins as this tool's secrets do, and cannot be guessed. A secret of one repeated
+/// character is refused, because it could be found by trying.
 pub(super) fn check(
     preset: &Preset,
     verify: &Verification,
@@ -65,7 +66,8 @@ pub(super) fn check(
     Ok(())
 }
 
-/// Whether what is set is public: a key, a certificate, a key set.
+/// Whether what is set is public: a key, a certificate, a key set. A public one need not be hard to find, so that its
+/// length is not checked.
 pub(super) fn is_public(algorithm: Algorithm) -> bool {
     match algorithm {
         Algorithm::Hmac(_) | Algorithm::HmacMd5 | Algorithm::Hash(_) => false,

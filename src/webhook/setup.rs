@@ -9,7 +9,7 @@ use super::preset::{Algorithm, Preset};
 use super::{InvalidVerifier, preset, presets};
 
 const WITH_A_KEY: &str = "use an ingest key with `allow_in_url` in the URL instead";
-/// Named where a wrong scheme resembles none.
+/// Named where a wrong scheme resembles none. A list of all would be too long for a message.
 const COMMON: [&str; 7] = [
     "standard", "stripe", "github", "shopify", "slack", "hmac", "token",
 ];
@@ -54,7 +54,8 @@ pub(super) fn url(options: &Options, signs_url: bool) -> Result<Option<String>, 
     Ok(signs_url.then(|| url.clone()))
 }
 
-/// Options that mean nothing for what has code of its own, or for a fixed secret.
+/// Options that mean nothing for what has code of its own, or for a fixed secret. A user could otherwise believe that
+/// the option protects something.
 fn check_unused(
     preset: &Preset,
     algorithm: Algorithm,

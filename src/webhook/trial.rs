@@ -126,7 +126,7 @@ impl Trial {
         })
     }
 
-    /// Signs a sample, and tries it as it is and otherwise.
+    /// Signs a sample, and tries it as it is and otherwise. Otherwise a preset that believes everything would pass.
     pub fn of_sample(&self, sample: &Sample, id: &str, now: Unix) -> Vec<Tried> {
         let target = "/api/webhook/trial/trial";
         let signed = match self.sign(sample, id, target, now) {
@@ -166,7 +166,8 @@ impl Trial {
         tried
     }
 
-    /// The same delivery with another signature: one bit of its bytes, not of how they are written.
+    /// The same delivery with another signature: one bit of its bytes, not of how they are written. A changed character
+    /// may stand for the same bytes, and would then rightly pass.
     fn with_other_signature(&self, signed: &Signed) -> Signed {
         let given = signed.signature.as_str();
         let other = match &self.verifier.check {

@@ -31,7 +31,7 @@ pub struct Verifier {
     event: Option<Source>,
     answer: u16,
     verify_token: Option<Token>,
-    /// The secret, for a tool that sends it in a question.
+    /// The secret, for a tool that sends it in a question. A repeated question is answered only if it has the same one.
     own_secret: Option<Token>,
 }
 
@@ -51,7 +51,8 @@ pub(super) enum Check {
     Paypal(Paypal),
     /// A token in a header, by a key of a set.
     Pubsub(Pubsub),
-    /// Nothing yet: the tool sends its secret at this place.
+    /// Nothing yet: the tool sends its secret at this place. The key exists before its secret, because the tool sends
+    /// the secret to its address.
     Awaited(Place),
 }
 
@@ -90,7 +91,7 @@ impl Verifier {
         }
     }
 
-    /// The same for secrets that people should not use; vectors do.
+    /// The same for secrets that people should not use; vectors do. A tool publishes vectors with short ones.
     pub(super) fn of_any_secret(
         preset: &'static Preset,
         options: &Options,
@@ -129,7 +130,8 @@ impl Verifier {
     }
 
     /// What can be known before the body is read: the headers that are needed are there, once; a signature that is offered
-    /// could be one; there are at most 8; the timestamp, if it stands in a header, is within tolerance.
+    /// could be one; there are at most 8; the timestamp, if it stands in a header, is within tolerance. A sender
+    /// without the secret could otherwise make the daemon receive large bodies.
     ///
     /// Some tools may leave out the signature of their questions, so without one the body decides.
     pub fn check_head(&self, headers: Headers<'_>, now: Unix) -> Result<(), Refused> {
@@ -155,7 +157,7 @@ impl Verifier {
         }
     }
 
-    /// The whole check, that of the head included.
+    /// The whole check, that of the head included. The head is checked again, because only now the URL is known.
     pub fn check(&self, delivery: &Delivery<'_>) -> Result<(), Refused> {
         if self.preset.handshakes.iter().any(|one| one.answer.signs()) {
             special::refuse_challenge(delivery.body)?;
@@ -249,7 +251,8 @@ impl Verifier {
         self.answer
     }
 
-    /// When the sender says that it sent the delivery, where the preset says where that stands.
+    /// When the sender says that it sent the delivery, where the preset says where that stands. The tolerance is not
+    /// applied, because a stored delivery may be old.
     pub fn sent_at(&self, delivery: &Delivery<'_>) -> Option<Unix> {
         let (layout, key) = match &self.check {
             Check::Signature(layout, key) => (layout, key),
@@ -282,7 +285,8 @@ impl Verifier {
         }
     }
 
-    /// Whether it may be a question that needs no signature, as far as headers say so.
+    /// Whether it may be a question that needs no signature, as far as headers say so. Otherwise such a question would
+    /// be refused before its body shows what it is.
     fn may_be_unsigned(&self, headers: Headers<'_>) -> bool {
         let signature = match &self.check {
             Check::Signature(layout, _) | Check::Jwt(layout, _) | Check::Token(layout, _) => {

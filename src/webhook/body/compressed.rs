@@ -21,7 +21,8 @@ use super::output::Output;
 const BUFFER_BYTES: usize = 16 * 1_024;
 /// RFC 8878 asks every decoder to take 8 MiB. Levels of the zstd command up to 19 stay within it.
 const ZSTD_WINDOW_BYTES_MAX: u64 = 8 * 1_024 * 1_024;
-/// How much of a frame is decoded before it is moved to the output.
+/// How much of a frame is decoded before it is moved to the output. A frame as a whole would otherwise be in memory
+/// twice.
 const ZSTD_STEP_BYTES: usize = 1_024 * 1_024;
 const ZSTD_MAGIC: [u8; 4] = [0x28, 0xb5, 0x2f, 0xfd];
 const ZSTD_SINGLE_SEGMENT: u8 = 0x20;
@@ -29,7 +30,8 @@ const GZIP_MAGIC: [u8; 2] = [0x1f, 0x8b];
 /// A member has 20 bytes or more, and takes as much time to set up as thousands of bytes to decompress.
 const GZIP_MEMBERS_MAX: usize = 10_000;
 
-/// The body decompressed; `Identity` is copied.
+/// The body decompressed; `Identity` is copied. The output is limited while it grows, because a small body can stand
+/// for any size.
 pub(super) fn decompress(
     encoding: Encoding,
     body: &[u8],
@@ -94,7 +96,8 @@ fn deflate(body: &[u8], out: &mut Output) -> Result<(), DecodeError> {
 }
 
 /// Method 8, and a check that makes both bytes a multiple of 31. Read as raw deflate, this would be a stored block
-/// with padding that is not zero, which no compressor writes.
+/// with padding that is not zero, which no compressor writes. Both forms are taken, because many senders call raw
+/// deflate `deflate`.
 fn has_zlib_header(body: &[u8]) -> bool {
     let &[method, flags, ..] = body else {
         return false;
@@ -128,7 +131,8 @@ fn zstd(body: &[u8], out: &mut Output) -> Result<(), DecodeError> {
     }
 }
 
-/// One frame after its header, up to its end.
+/// One frame after its header, up to its end. The declared size is compared first, so that a frame that cannot fit
+/// costs nothing.
 fn zstd_frame(
     decoder: &mut FrameDecoder,
     rest: &mut &[u8],
@@ -165,7 +169,7 @@ fn zstd_frame(
     Ok(())
 }
 
-/// Why a frame's header was refused.
+/// Why a frame's header was refused. The message names a level, because that is what a sender can set.
 fn zstd_refused(error: &FrameDecoderError, frame: &[u8], out: &Output) -> DecodeError {
     match error {
         FrameDecoderError::WindowSizeTooBig { requested, .. }
@@ -193,7 +197,8 @@ fn is_single_segment(frame: &[u8]) -> bool {
         .is_some_and(|descriptor| descriptor & ZSTD_SINGLE_SEGMENT != 0)
 }
 
-/// A frame, or a skippable one: `0x184D2A5?`, little-endian.
+/// A frame, or a skippable one: `0x184D2A5?`, little-endian. Other bytes after a frame are refused, because a cut or
+/// joined body would otherwise pass.
 fn begins_like_zstd(rest: &[u8]) -> bool {
     rest.starts_with(&ZSTD_MAGIC)
         || matches!(rest, [first, 0x2a, 0x4d, 0x18, ..] if first & 0xf0 == 0x50)

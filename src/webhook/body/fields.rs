@@ -11,7 +11,8 @@ use serde_json::{Map, Value};
 use super::output::Output;
 use super::{DecodeError, percent, shown};
 
-/// The only field of GitHub's default form, and of Slack's interactive messages: its value is the JSON itself.
+/// The only field of GitHub's default form, and of Slack's interactive messages: its value is the JSON itself. Without
+/// it, such an item would have one field with JSON in it.
 const PAYLOAD: &str = "payload";
 /// A field takes much more memory than the two bytes that it may be sent in.
 const FIELDS_MAX: usize = 10_000;
@@ -72,7 +73,8 @@ fn payload(object: &mut Map<String, Value>) -> Option<String> {
         .then(|| std::mem::take(text))
 }
 
-/// A name or a value decoded; `None` if it is not UTF-8.
+/// A name or a value decoded; `None` if it is not UTF-8. A replacement character would change the data without anybody
+/// noticing it.
 fn text(encoded: &[u8]) -> Option<String> {
     let mut spaced = encoded.to_vec();
     for byte in &mut spaced {

@@ -10,7 +10,8 @@ pub const ENCODINGS: &str = "gzip, deflate, zstd";
 /// The media types that are taken, for messages.
 const TYPES: &str = "application/json, application/x-ndjson or application/x-www-form-urlencoded";
 
-/// How a body is written, from the headers Content-Type and Content-Encoding. Known before the body is read.
+/// How a body is written, from the headers Content-Type and Content-Encoding. Known before the body is read. A body
+/// that cannot be read is refused so before it is received.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Form {
     pub(super) media: Media,
@@ -166,7 +167,8 @@ fn media(content_type: &str) -> Result<Media, String> {
     check_charset(parameters).map(|()| media)
 }
 
-/// Whether the parameters of a media type name no charset that UTF-8 does not cover.
+/// Whether the parameters of a media type name no charset that UTF-8 does not cover. A body in another one would be
+/// refused as damaged JSON, which does not say why.
 fn check_charset(parameters: &str) -> Result<(), String> {
     let parameters = parameters
         .split(';')

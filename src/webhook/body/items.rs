@@ -21,12 +21,13 @@ use crate::path::{Path, Step, elements, inner, member, text_of, walk};
 #[derive(Clone, Copy, Debug, Default)]
 pub struct ItemSource<'a> {
     pub items: Option<&'a Path>,
-    /// Fields that each item gets of what stands around it.
+    /// Fields that each item gets of what stands around it. An item would otherwise lose what its body says once for
+    /// all of them.
     pub with: &'a [(String, Path)],
 }
 
 impl ItemSource<'_> {
-    /// The items as an array or an object.
+    /// The items as an array or an object. A simple path shares the bytes of the body instead of copying them.
     ///
     /// # Errors
     /// See [`DecodeError`].
@@ -59,7 +60,8 @@ impl ItemSource<'_> {
     }
 }
 
-/// Hands over the text of each item of a body, until it is told to stop.
+/// Hands over the text of each item of a body, until it is told to stop. They are handed over one by one, so that a
+/// check can end at the first that fails.
 pub(crate) fn each_item(body: &[u8], items: Option<&Path>, then: &mut dyn FnMut(&str) -> bool) {
     let Some(text) = text_of(body) else {
         return;
@@ -97,7 +99,7 @@ pub(crate) fn each_value(value: &mut Value, then: &mut dyn FnMut(&mut Value)) {
 /// A field of `with`: its name, and the way to it from where the walk is.
 type Beside<'a> = (&'a str, &'a [Step]);
 
-/// What is written of the items.
+/// What is written of the items. It writes text instead of a tree of values, so that numbers stay as they came.
 struct Collector {
     out: Output,
     count: usize,
@@ -141,7 +143,8 @@ impl Collector {
         self.failed |= self.out.push(text.as_bytes()).is_err();
     }
 
-    /// Goes on to the items. Ways of fields that are those of the items go along; others end here, in `known`.
+    /// Goes on to the items. Ways of fields that are those of the items go along; others end here, in `known`. A field
+    /// is looked up from the place where its way leaves that of the items, so that each item gets what belongs to it.
     fn walk(
         &mut self,
         text: &str,
@@ -243,7 +246,8 @@ fn found(text: &str, way: &[Step]) -> Option<String> {
     }
 }
 
-/// A body whose fields at these paths are what their Base64 holds: JSON, or text. Others stay.
+/// A body whose fields at these paths are what their Base64 holds: JSON, or text. Others stay. The rest of the body is
+/// copied as it is, so that no number changes.
 ///
 /// # Errors
 /// [`DecodeError::TooLarge`] over `bytes_max`.

@@ -9,7 +9,8 @@ use serde_json::value::RawValue;
 use super::output::Output;
 use super::{DecodeError, without_mark};
 
-/// The lines as an array. Lines with nothing but white space are left out.
+/// The lines as an array. Lines with nothing but white space are left out. An array, because the flattener takes one
+/// body.
 pub(super) fn to_json(body: &[u8], bytes_max: usize) -> Result<Bytes, DecodeError> {
     let mut out = Output::new(bytes_max);
     let mut before = "[";

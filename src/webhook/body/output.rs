@@ -8,7 +8,7 @@ use bytes::Bytes;
 
 use super::DecodeError;
 
-/// Bytes up to a limit.
+/// Bytes up to a limit. A plain vector would double its memory beyond the limit.
 pub(super) struct Output {
     bytes: Vec<u8>,
     bytes_max: usize,
@@ -31,7 +31,7 @@ impl Output {
         self.bytes_max - self.bytes.len()
     }
 
-    /// Appends all of `bytes`, or nothing if they do not fit.
+    /// Appends all of `bytes`, or nothing if they do not fit. Half of them would be damaged data.
     pub(super) fn push(&mut self, bytes: &[u8]) -> Result<(), DecodeError> {
         if bytes.len() > self.room() {
             return Err(DecodeError::TooLarge);

@@ -15,7 +15,7 @@ use serde_json::value::RawValue;
 use super::{BYTE_ORDER_MARK, kind, shown};
 
 /// The JSON of the array or object at a dotted path, `value` or `data.items`, as the raw text of the body. Shares its
-/// bytes.
+/// bytes. The bytes are shared, because a copy of a large body would double its memory.
 ///
 /// # Errors
 /// A sentence for the caller that names the path and what stands there; the status is 400.

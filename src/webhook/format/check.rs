@@ -11,7 +11,7 @@ use crate::place::{Place, Source};
 use crate::preset::{Algorithm, Preset, Verification};
 use crate::template::{Piece, Template};
 
-/// The line of a field, or of the table that it belongs to.
+/// The line of a field, or of the table that it belongs to. An author otherwise searches a long file for the mistake.
 fn line_of(node: &Node, table: Option<&str>, field: &str) -> Option<usize> {
     let table = table.and_then(|name| node.get(name)).unwrap_or(node);
     table.get(field).map_or(table.line, |field| field.line)
@@ -62,7 +62,7 @@ pub(super) fn check(preset: &Preset, node: &Node) -> Result<(), FormatError> {
     Ok(())
 }
 
-/// What an answer to a question can say.
+/// What an answer to a question can say. An unknown placeholder would be an empty text in the answer.
 fn answers(preset: &Preset, node: &Node) -> Result<(), FormatError> {
     let at =
         |field: &str, message: String| Err(FormatError::new(line_of(node, None, field), message));
@@ -99,7 +99,8 @@ fn names(preset: &Preset) -> Vec<&str> {
         .collect()
 }
 
-/// Whether what stands there is part of what is signed.
+/// Whether what stands there is part of what is signed. What is not signed can be changed by anybody who has seen a
+/// delivery.
 fn is_signed(source: &Source, verify: Option<&Verification>) -> bool {
     let signed = |place: &Place| match place {
         Place::Body(_) | Place::Item(_) | Place::Part(_) => true,
@@ -166,7 +167,7 @@ pub(crate) fn verification(
     of_algorithm(verify)
 }
 
-/// What stands in braces is known.
+/// What stands in braces is known. An unknown one would be empty text, and no delivery would ever pass.
 fn placeholders(verify: &Verification, options: &[&str]) -> Result<(), (&'static str, String)> {
     let unknown = (verify.signed.pieces.iter())
         .chain(verify.claims.iter().flat_map(|(_, claim)| &claim.pieces))
@@ -223,7 +224,7 @@ fn signs(algorithm: Algorithm) -> bool {
     )
 }
 
-/// Whether a time that is believed is signed.
+/// Whether a time that is believed is signed. Otherwise an old delivery with a new time would pass.
 fn timed(verify: &Verification) -> Result<(), (&'static str, String)> {
     let outside = |place: &Place| !matches!(place, Place::Body(_) | Place::Item(_));
     let signs_time = verify.signed.has(&Piece::Time);
@@ -249,6 +250,7 @@ fn plain_hash(signed: &Template) -> Result<(), (&'static str, String)> {
     Err(("signed", message.to_owned()))
 }
 
+/// Lists of different lengths would pair a signature with the time of another scheme.
 fn in_step(verify: &Verification, id: Option<&Source>) -> Result<(), (&'static str, String)> {
     if !verify.in_step {
         return Ok(());

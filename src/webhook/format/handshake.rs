@@ -128,7 +128,8 @@ fn answer(node: &Node) -> Result<HandshakeAnswer, FormatError> {
     Ok(answer)
 }
 
-/// The texts of JSON are templates, each of them.
+/// The texts of JSON are templates, each of them. They are read here, so that a mistake is found with the file and not
+/// with a question.
 fn templates_in(node: &Node) -> Result<(), FormatError> {
     match &node.data {
         Data::Text(_) => template(node).map(drop),

@@ -13,6 +13,7 @@ pub(super) struct Reader<'n> {
     node: &'n Node,
     /// What stands before a name in messages: `verify.`.
     within: &'static str,
+    /// Names are noted as they are asked for, so that the list in a message is never out of date.
     known: Vec<&'static str>,
 }
 
@@ -25,6 +26,7 @@ impl<'n> Reader<'n> {
         }
     }
 
+    /// These names are read elsewhere, and would otherwise be refused as unknown.
     pub(super) fn skip(&mut self, names: &[&'static str]) {
         self.known.extend(names);
     }

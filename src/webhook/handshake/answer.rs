@@ -97,7 +97,7 @@ fn filled(
     Ok(text)
 }
 
-/// A text of the sender, as it is given back.
+/// A text of the sender, as it is given back. Markup in it could otherwise run in a browser as a page of this address.
 fn echoed(
     place: &Place,
     one: &Handshake,

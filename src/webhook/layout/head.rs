@@ -116,6 +116,7 @@ impl Layout {
     }
 
     /// Which of the names the sender uses, if it renames all at once: the first of which one header is there.
+    /// Signature, time and id of different names would otherwise be mixed.
     fn step(&self, of: Outside<'_>) -> Option<usize> {
         if !self.verify.in_step {
             return None;

@@ -4,7 +4,8 @@
 
 use crate::path::Path;
 
-/// What identifies an item: the first of these that is there.
+/// What identifies an item: the first of these that is there. The messages of one tool may name the same thing in
+/// different fields.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ItemKey(pub Vec<KeyFields>);
 

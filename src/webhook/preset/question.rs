@@ -62,7 +62,7 @@ impl HandshakeAnswer {
         all
     }
 
-    /// Whether it signs a text for whoever asks.
+    /// Whether it signs a text for whoever asks. A delivery must then not look like such a text.
     pub(crate) fn signs(&self) -> bool {
         let signs = |piece: &Piece| matches!(piece, Piece::Signed(..));
         (self.templates().iter()).any(|template| template.pieces.iter().any(signs))

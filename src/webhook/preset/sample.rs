@@ -25,7 +25,8 @@ pub struct Expectation {
     pub fields: Vec<(String, serde_json::Value)>,
 }
 
-/// A delivery that was really sent.
+/// A delivery that was really sent. A sample shows only that a preset agrees with itself; a real delivery shows that it
+/// agrees with the tool.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct SentDelivery {
     pub secret: String,

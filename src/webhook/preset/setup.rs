@@ -26,7 +26,7 @@ pub struct SetupPlaces<'a> {
 }
 
 impl SetupPlaces<'_> {
-    /// A text of the tool's settings with them. Other braces stay.
+    /// A text of the tool's settings with them. Other braces stay. Other braces may belong to the tool's own language.
     pub fn fill(&self, text: &str) -> String {
         let (scheme, rest) = self.url.split_once("://").unwrap_or(("https", self.url));
         let (authority, path) = match rest.split_once('/') {

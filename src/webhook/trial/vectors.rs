@@ -24,7 +24,7 @@ pub fn vectors(preset: &'static Preset) -> Vec<Tried> {
     tried.collect()
 }
 
-/// Headers of the way, not of what was sent.
+/// Headers of the way, not of what was sent. A vector with them would differ by who captured it.
 const OF_THE_WAY: [&str; 5] = [
     "host",
     "content-length",
