@@ -48,7 +48,6 @@ pub struct Fault {
 }
 
 impl Node {
-    /// An empty table on this line.
     pub fn empty_table(line: Option<usize>) -> Self {
         Node {
             data: Data::Table(Vec::new()),

@@ -113,7 +113,6 @@ impl Connector {
         webhook::path(stream, Some(&self.name))
     }
 
-    /// A key by its name.
     pub fn key(&self, name: &str) -> Option<&Arc<IngestKey>> {
         self.keys.iter().find(|key| *key.name == *name)
     }

@@ -24,7 +24,6 @@ impl Catalog {
         self.now().streams.values().cloned().collect()
     }
 
-    /// A stream by its name.
     pub fn stream(&self, name: &str) -> Option<Arc<Stream>> {
         self.read(|entries| entries.streams.get(name).cloned())
     }
@@ -44,7 +43,6 @@ impl Catalog {
         self.now().connectors.values().cloned().collect()
     }
 
-    /// A connector by its id.
     pub fn connector(&self, id: &str) -> Option<Arc<Connector>> {
         self.read(|entries| entries.connectors.get(id).cloned())
     }
@@ -64,7 +62,6 @@ impl Catalog {
         self.now().read_keys.values().cloned().collect()
     }
 
-    /// A read key by its name.
     pub fn read_key(&self, name: &str) -> Option<Arc<ReadKey>> {
         self.read(|entries| entries.read_keys.get(name).cloned())
     }

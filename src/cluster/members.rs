@@ -39,7 +39,6 @@ const TRANSACTIONS_EVERY: Duration = Duration::from_secs(10);
 
 /// Asked before each beat. So each beat has what is true then, without a task that keeps it up to date.
 type Saying = Box<dyn Fn() -> Said + Send + Sync>;
-/// The answer to a beat, with its connection.
 type Answer = Pin<Box<dyn Future<Output = (NodesConnection, Result<Beat, DatabaseError>)> + Send>>;
 
 /// A beat under way. One whose commit waits for a standby is kept: a second one would wait, too, on another connection.

@@ -43,7 +43,6 @@ use settings::{ClusterDurability, ClusterHints, Settings};
 /// From a claim until the copies have what the owner before has settled.
 const LEVEL_EVERY: Duration = Duration::from_millis(5);
 
-/// A node.
 #[derive(Debug)]
 pub(super) struct Node {
     id: Uuid,

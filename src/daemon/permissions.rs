@@ -75,7 +75,6 @@ pub(super) fn open_pool(data_dir: &Path, pool_mode: PoolMode) {
     }
 }
 
-/// What was found.
 #[derive(Default)]
 struct Found {
     /// What others could read.

@@ -16,7 +16,6 @@ use base::clock::Unix;
 use base::order::{ChangeSeq, Seq};
 use plugin::{GuestLog, Plugin};
 
-/// State of a lane.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum LaneState {
     /// It loads its plugin.

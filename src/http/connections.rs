@@ -87,7 +87,6 @@ impl Drop for Held {
     }
 }
 
-/// A connection.
 pub(super) struct Connection<S> {
     /// `None` once it is handed over.
     inner: Option<S>,

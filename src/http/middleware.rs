@@ -223,7 +223,6 @@ fn peer(req: &Request) -> Client {
     client_at(req.remote_addr())
 }
 
-/// The client at an address.
 pub(super) fn client_at(address: &SocketAddr) -> Client {
     match address {
         SocketAddr::IPv4(address) => Client::Address((*address.ip()).into()),
@@ -233,7 +232,6 @@ pub(super) fn client_at(address: &SocketAddr) -> Client {
     }
 }
 
-/// Sets the request ID of the response.
 fn set_request_id(res: &mut Response, id: Uuid) {
     let mut buffer = Uuid::encode_buffer();
     let text = id.hyphenated().encode_lower(&mut buffer);

@@ -87,7 +87,6 @@ pub struct Subscribe {
     pub since: Option<String>,
     /// Flushes per second.
     pub max_rate: Option<u32>,
-    /// Its transport.
     pub transport: Transport,
     /// Its address.
     pub client: String,
@@ -112,7 +111,6 @@ pub struct Renderer {
     pub streams: Vec<Arc<str>>,
     /// The only keys that it follows; `None`: all.
     pub keys: Option<Box<[String]>>,
-    /// Its transport.
     pub transport: Transport,
     /// Its address.
     pub client: String,

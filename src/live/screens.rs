@@ -23,7 +23,6 @@ pub struct Screen {
     pub page: Option<String>,
     /// Its size in pixels, such as `1920x1080`.
     pub size: Option<String>,
-    /// Its version.
     pub version: Option<String>,
 }
 

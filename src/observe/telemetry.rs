@@ -90,11 +90,9 @@ pub enum SpanKind {
 /// What is said of a span.
 #[derive(Debug, Clone)]
 pub enum Value {
-    /// A text.
     Text(Cow<'static, str>),
     /// A name that is shared.
     Name(Arc<str>),
-    /// A number.
     Number(u64),
 }
 

@@ -139,7 +139,6 @@ pub struct SinkContext {
     pub metrics: Arc<Metrics>,
     /// Masks secrets in its texts. It is part of the context, so that no text of a guest passes without it.
     redactor: Arc<Redactor>,
-    /// Its log.
     guest_log: Arc<GuestLog>,
     /// The sink is only tried, and has no lane.
     trial: Option<Arc<Trial>>,

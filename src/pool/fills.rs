@@ -63,7 +63,6 @@ pub struct FillPage {
     pub after: Option<(String, String)>,
 }
 
-/// What is left of a filling.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct FillLeft {
     /// Rows that nobody has read yet.

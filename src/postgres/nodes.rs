@@ -71,7 +71,6 @@ pub struct Beat {
     pub nodes: Vec<NodeSeen>,
 }
 
-/// A node that has a name.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct NamedNode {
     pub node: Uuid,

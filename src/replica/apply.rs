@@ -51,7 +51,6 @@ impl From<MalformedChange> for ApplyError {
     }
 }
 
-/// An entry of the log.
 #[derive(Debug, Clone, Copy)]
 pub struct LogEntry<'a> {
     /// Where a file is that has it.

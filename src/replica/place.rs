@@ -8,7 +8,6 @@ use sha2::{Digest as _, Sha256};
 
 use super::OWN_TABLE;
 
-/// Bytes of a digest.
 const DIGEST_BYTES: usize = 16;
 
 /// The digest of an entry: of its bytes, its number, and the digest before, so that a copy that differs anywhere

@@ -13,7 +13,6 @@ use sha2::{Digest as _, Sha256};
 use super::OWN_TABLE;
 use super::tables::quoted;
 
-/// Bytes of a digest.
 const DIGEST_BYTES: usize = 32;
 
 /// Rows, and the SHA-256 of them.

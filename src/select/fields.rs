@@ -18,7 +18,6 @@ pub use chooser::Chooser;
 /// What is said of a list that does both. With both, the fields that nobody names would have no clear meaning.
 const NOT_BOTH: &str = "a list names fields or leaves fields out, not both";
 
-/// Which fields.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Hash)]
 pub struct Fields {
     /// In their order.

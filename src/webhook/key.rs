@@ -45,7 +45,6 @@ pub(super) enum Key {
     Hash(Digest, Box<[u8]>),
 }
 
-/// A public key.
 pub(super) enum PublicKey {
     /// 32 bytes.
     Ed25519([u8; ED25519_KEY_LEN]),

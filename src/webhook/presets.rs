@@ -12,7 +12,6 @@ use super::preset::{Preset, PresetOrigin};
 /// The user's, over those that are part of the program.
 static OWN: RwLock<Vec<&'static Preset>> = RwLock::new(Vec::new());
 
-/// The preset of this name.
 pub fn preset(name: &str) -> Option<&'static Preset> {
     let own = OWN.read().unwrap_or_else(PoisonError::into_inner);
     let mine = own.iter().copied().find(|preset| preset.name == name);

@@ -83,7 +83,6 @@ pub(super) fn is_public(algorithm: Algorithm) -> bool {
     }
 }
 
-/// The key of a secret.
 pub(super) fn key(verify: &Verification, secret: &str) -> Result<Key, InvalidVerifier> {
     let algorithm = verify.algorithm;
     if is_public(algorithm) {

@@ -123,7 +123,6 @@ impl Template {
         (self.pieces.iter()).any(|piece| matches!(piece, Piece::Body | Piece::BodyDigest(_)))
     }
 
-    /// Whether a URL is in it.
     pub(crate) fn has_url(&self) -> bool {
         let url =
             |piece: &Piece| matches!(piece, Piece::Url | Piece::UrlUnescaped | Piece::UrlPath);

@@ -18,7 +18,6 @@ const INVITATION_PREFIX: &str = "once_";
 /// An invitation: it signs in once.
 #[derive(Debug)]
 pub struct Invitation {
-    /// Its secret.
     pub(super) secret: String,
     /// Its expiry.
     pub ends_at: Unix,

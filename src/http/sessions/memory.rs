@@ -24,7 +24,6 @@ pub(super) struct State {
     pub(super) invitations: HashMap<KeyHash, (KeyHash, Lived)>,
 }
 
-/// A session.
 #[derive(Debug)]
 pub(super) struct Session {
     pub(super) id: Uuid,

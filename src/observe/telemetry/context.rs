@@ -9,9 +9,7 @@ use std::sync::Arc;
 /// The longest `tracestate` that is passed on.
 const STATE_BYTES_MAX: usize = 512;
 
-/// The id of a trace.
 pub(super) type TraceId = [u8; 16];
-/// The id of a span.
 pub(super) type SpanId = [u8; 8];
 
 /// What a caller says.
@@ -108,12 +106,10 @@ impl fmt::Display for Hex<'_> {
     }
 }
 
-/// A new trace.
 pub(super) fn new_trace() -> TraceId {
     random()
 }
 
-/// A new span.
 pub(super) fn new_span() -> SpanId {
     random()
 }

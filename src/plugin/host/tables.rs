@@ -57,7 +57,6 @@ impl GuestTable {
         columns_of(&self.query, has_key, fields)
     }
 
-    /// The rows of a batch.
     fn rows(&self, batch: &Batch, span: Span, names: &[String], has_key: bool) -> String {
         let columns = self.columns(quoted(names), has_key);
         let mut out = String::new();

@@ -11,7 +11,6 @@ use super::Host;
 use super::bindings::headgate::sink::wire::{self, Opened};
 use crate::wire::{Connection, WAITING_BYTES_MAX};
 
-/// A connection of a guest.
 #[expect(unreachable_pub, reason = "the bindings re-export it")]
 pub struct GuestConnection {
     to: String,

@@ -18,7 +18,6 @@ use item::ItemMeta;
 use item::batch::{Action, Slice};
 use select::Record;
 
-/// What there is of an item.
 #[derive(Debug, Clone)]
 pub struct LatestItem {
     pub stream: Arc<str>,

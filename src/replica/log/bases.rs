@@ -151,7 +151,6 @@ impl Log {
     }
 }
 
-/// A base that was stored.
 #[derive(Debug)]
 pub(crate) struct StoredBase {
     id: Uuid,

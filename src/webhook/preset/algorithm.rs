@@ -6,7 +6,6 @@
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Algorithm {
     Hmac(Digest),
-    /// HMAC with MD5.
     HmacMd5,
     Ed25519,
     /// ECDSA over P-256 with SHA-256; 64 bytes are both numbers, others are DER.

@@ -7,7 +7,6 @@
 pub struct ToolSetup {
     /// The tool's file.
     pub file: Option<String>,
-    /// Its language.
     pub language: Option<String>,
     /// What to write there, with the places of [`SetupPlaces`].
     pub snippet: Option<String>,
