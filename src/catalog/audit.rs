@@ -23,7 +23,7 @@ const ENTRIES_MAX: i64 = 100_000;
 const COLUMNS: &str =
     "id, at_ms, who, client, action, kind, name, connector, before, after, digest";
 
-/// Every verb of [`Change::action`]. They are listed, so that a filter with a misspelt action is refused instead of
+/// Every verb of [`Change::action`]. They are listed, so that a filter with a misspelled action is refused instead of
 /// finding nothing.
 pub const ACTIONS: [&str; 33] = [
     "add",

@@ -44,7 +44,7 @@ pub(crate) struct Template {
 /// How braces are read around what is no place.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Braces {
-    /// A misspelt place would otherwise be signed as text.
+    /// A misspelled place would otherwise be signed as text.
     Strict,
     /// As text, unless a lower-case letter follows.
     Text,

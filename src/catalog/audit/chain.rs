@@ -19,7 +19,7 @@ use super::{AuditEntry, COLUMNS, ENTRIES_MAX, entry};
 use crate::KeyHash;
 use base::clock::Unix;
 
-/// Entries that are read at a time. The chaining of an older file holds so many in memory instead of the whole log.
+/// Entries that are read at a time. The chaining of an older file holds only these in memory instead of the whole log.
 const READ: u32 = 1_000;
 
 /// A digest in the chain, and whose it is.

@@ -109,7 +109,7 @@ pub(crate) fn check_stream(entries: &Entries, field: &'static str, name: &str) -
     check_there_is(entries, field, name)
 }
 
-/// The error names a stream with a similar name, so that a misspelt name is noticed.
+/// The error names a stream with a similar name, so that a misspelled name is noticed.
 fn check_there_is(entries: &Entries, field: &'static str, name: &str) -> Changed<()> {
     if entries.streams.contains_key(name) {
         return Ok(());

@@ -74,7 +74,7 @@ impl Catalog {
         })
     }
 
-    /// Gives a sink another section. A pause stays unless the section says otherwise, so that a change starts no sink
+    /// Gives a sink another section. A pause stays unless the section sets `enabled`, so that a change starts no sink
     /// that somebody stopped.
     pub fn change_sink(&self, name: &str, section: Section, actor: &Actor) -> Changed<()> {
         self.commit_sink(actor, |database, entries, rows| {
