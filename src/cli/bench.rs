@@ -156,7 +156,9 @@ async fn run_nodes(args: &BenchVerbArgs, nodes: u8) -> Result<(), CliError> {
     let finding = async {
         match nodes {
             0 => Ok(None),
-            _ => BenchSchema::find(args.database.as_deref(), args.poll).await.map(Some),
+            _ => BenchSchema::find(args.database.as_deref(), args.poll)
+                .await
+                .map(Some),
         }
     };
     let schema = tokio::select! {

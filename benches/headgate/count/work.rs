@@ -159,6 +159,9 @@ pub(crate) fn configuration() -> String {
 /// The sender, a renderer that follows all streams but one, and those that follow that.
 pub(crate) struct Load {
     service: SocketAddr,
+    /// Whether requests have their [`PACE`].
+    is_paced: bool,
+    clients: Vec<Client>,
     renderer: Renderer,
     followers: Vec<Renderer>,
     revisions: Revisions,
@@ -166,9 +169,11 @@ pub(crate) struct Load {
 }
 
 impl Load {
-    pub(crate) fn connect(service: SocketAddr) -> Result<Self> {
+    pub(crate) fn connect(service: SocketAddr, is_paced: bool) -> Result<Self> {
         Ok(Self {
             service,
+            is_paced,
+            clients: Vec::new(),
             renderer: Renderer::connect(service, READ_KEY)?,
             followers: Vec::new(),
             revisions: Revisions::new(),
@@ -176,19 +181,26 @@ impl Load {
         })
     }
 
-    /// Sends so many, and waits until all are shown.
-    pub(crate) fn send(&mut self, work: Work, count: usize) -> Result<()> {
-        while self.followers.len() < work.followers() {
-            let follower = Renderer::connect(self.service, FOLLOWERS_KEY)?;
-            self.followers.push(follower);
-        }
+    /// Connects those that send this kind of work and those that follow it. Connections of the work before may have been
+    /// silent for too long.
+    pub(crate) fn connect_for(&mut self, work: Work) -> Result<()> {
         let at_once = match work {
             Work::Together => CONNECTIONS,
             _ => 1,
         };
-        // Those that are silent for long are closed.
         let clients = (0..at_once).map(|_| Client::connect(self.service));
-        let mut clients = clients.collect::<std::io::Result<Vec<Client>>>()?;
+        self.clients = clients.collect::<std::io::Result<_>>()?;
+        while self.followers.len() < work.followers() {
+            let follower = Renderer::connect(self.service, FOLLOWERS_KEY)?;
+            self.followers.push(follower);
+        }
+        Ok(())
+    }
+
+    /// Sends so many, and waits until all are shown.
+    pub(crate) fn send(&mut self, work: Work, count: usize) -> Result<()> {
+        let mut clients = std::mem::take(&mut self.clients);
+        let at_once = clients.len();
         let shape = work.shape();
         let keys = Keys::Cycle {
             next: 0,
@@ -219,8 +231,11 @@ impl Load {
                     follower.wait_until_shown(&newest, 1)?;
                 }
             }
-            std::thread::sleep(work.pace().saturating_sub(begun.elapsed()));
+            if self.is_paced {
+                std::thread::sleep(work.pace().saturating_sub(begun.elapsed()));
+            }
         }
+        self.clients = clients;
         Ok(())
     }
 

@@ -93,7 +93,10 @@ fn a_signal_ends_it_and_nothing_of_its_nodes_is_left() {
     // It can be done before the signal is sent, on a busy machine.
     for _ in 0..10 {
         let mut command = bench(folder.path(), &server.url(), "5");
-        command.arg("--poll").stdout(Stdio::null()).stderr(Stdio::piped());
+        command
+            .arg("--poll")
+            .stdout(Stdio::null())
+            .stderr(Stdio::piped());
         let mut child = command.spawn().expect("the program starts");
         eventually("its nodes run, or it is done", || {
             let is_done = child.try_wait().expect("a child").is_some();

@@ -1,7 +1,7 @@
 //! Coming back: what changed meanwhile is told, or everything afresh, and never anything in between.
 
 use crate::app::{Content, Message, Renderer, TestApp, Transport};
-use crate::setup::Setup;
+use crate::setup::{Setup, is_in_a_cluster};
 use crate::stored::one;
 
 /// A daemon with items `0` to `9` in `orders`.
@@ -134,10 +134,9 @@ async fn a_position_that_means_nothing_here_gives_a_reset_and_everything() {
     let content = app.content(&["orders"]).await;
     let position = app.position();
     let (epoch, seq) = (position.epoch.get(), position.seq.get());
-    let positions = [
+    let mut positions = vec![
         format!("{}:{seq}", epoch + 1),
         format!("{}:{seq}", epoch - 1),
-        format!("{epoch}:{}", seq + 1),
         format!("{epoch}:99999999999999999999999999"),
         format!("{epoch}"),
         format!("{epoch}:"),
@@ -149,6 +148,10 @@ async fn a_position_that_means_nothing_here_gives_a_reset_and_everything() {
         ":".to_owned(),
         "null".to_owned(),
     ];
+    // With several nodes it is the position of a screen that comes from a node that is further.
+    if !is_in_a_cluster() {
+        positions.push(format!("{epoch}:{}", seq + 1));
+    }
     for transport in Transport::ALL {
         let mut renderer = app.renderer(transport, &["orders"]);
         for since in &positions {
