@@ -3,9 +3,10 @@
 //! Each is made by the one script that makes it for everybody, of the program that these tests test.
 
 mod clients; // the packages of the client libraries
-mod cluster; // two nodes: the Compose file and the Kubernetes manifest
+mod cluster; // two nodes: what the Compose file and the Kubernetes manifest say
 mod container; // the image, run by podman
 mod debian; // the package, installed by dpkg
+mod failover; // the Compose file of two nodes, run by podman-compose
 mod release; // archives, digests, what is in the program and under which licenses
 mod renderer; // the compose file and the Kubernetes manifest
 

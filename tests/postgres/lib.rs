@@ -11,11 +11,11 @@
 
 mod disk;
 mod place;
+mod programs;
 mod standby;
 
 use std::io::{Read as _, Write as _};
 use std::net::{Shutdown, TcpListener, TcpStream};
-use std::os::unix::fs::PermissionsExt as _;
 use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
@@ -28,6 +28,7 @@ use postgres::{Database, DatabaseOptions, Durability};
 use rustix::process::{Pid, Signal, kill_process};
 
 pub use disk::SmallDisk;
+pub use programs::programs_for;
 
 /// No step of a server takes longer, on a busy machine.
 const STEP_MAX: Duration = Duration::from_secs(180);
@@ -56,16 +57,7 @@ impl Postgres {
     }
 
     fn start_at(test: &str, place: Option<Place>) -> Option<Self> {
-        let Some(programs) = programs() else {
-            let required = std::env::var_os("CI").is_some();
-            assert!(!required, "{test}: PostgreSQL is missing");
-            // Not eprintln!, which the test harness keeps to itself while tests pass.
-            let _ = writeln!(
-                std::io::stderr(),
-                "SKIPPED {test}: there is no PostgreSQL (initdb, postgres, psql)"
-            );
-            return None;
-        };
+        let programs = programs_for(test)?;
         let folder = tempfile::tempdir().expect("a temporary folder");
         let password = folder.path().join("password");
         std::fs::write(&password, PASSWORD).expect("a file");
@@ -266,7 +258,7 @@ pub fn cluster_at(url: &str, schema: &str) -> Database {
 /// What a statement returns from the server at this address, as [`Postgres::query`] has it. It must succeed.
 #[track_caller]
 pub fn query_at(url: &str, sql: &str) -> String {
-    let programs = programs().expect("PostgreSQL is installed");
+    let programs = programs::programs().expect("PostgreSQL is installed");
     answered(client(&programs, url), sql)
 }
 
@@ -405,27 +397,6 @@ fn give_to_server(paths: &[&Path]) {
             std::os::unix::fs::chown(path, Some(user), Some(group)).expect("root may");
         }
     }
-}
-
-/// The folder with the newest version's programs.
-fn programs() -> Option<PathBuf> {
-    let all = |folder: &Path| {
-        let is_program = |name| {
-            let file = folder.join(name).metadata();
-            file.is_ok_and(|file| file.is_file() && file.permissions().mode() & 0o111 != 0)
-        };
-        ["initdb", "postgres", "psql"].into_iter().all(is_program)
-    };
-    let debian = std::fs::read_dir("/usr/lib/postgresql")
-        .into_iter()
-        .flatten();
-    let mut folders: Vec<PathBuf> = debian
-        .filter_map(|version| Some(version.ok()?.path().join("bin")))
-        .collect();
-    folders.sort();
-    let path = std::env::var_os("PATH").unwrap_or_default();
-    folders.splice(0..0, std::env::split_paths(&path));
-    folders.into_iter().rev().find(|folder| all(folder))
 }
 
 /// User and group for programs that refuse to run as root, if this is root.

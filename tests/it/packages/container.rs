@@ -81,7 +81,7 @@ impl Podman {
     }
 
     /// What it says of a container or an image.
-    fn inspect(&self, name: &str) -> Value {
+    pub(super) fn inspect(&self, name: &str) -> Value {
         let said = self.run(&["inspect", name]).ok();
         let said: Value = serde_json::from_str(&said).expect("JSON");
         said[0].clone()
