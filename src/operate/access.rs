@@ -18,7 +18,8 @@ use base::clock::{self, Lived, Unix};
 use catalog::{AuditChange, KeyHash, ResourceKind};
 use settings::{ADMIN, AdminToken, Role};
 
-/// Minimum time between two log entries about rejections of a token.
+/// Minimum time between two log entries about rejections of a token. Otherwise a client that repeats a request would
+/// fill the log and the audit log.
 const LOGGED_EVERY: Duration = Duration::from_mins(1);
 
 /// A token of the admin listener.
@@ -114,7 +115,8 @@ impl Access {
         access
     }
 
-    /// A digest of all tokens, in any order; the same on nodes of a cluster that accept the same tokens.
+    /// A digest of all tokens, in any order; the same on nodes of a cluster that accept the same tokens. Nodes compare
+    /// it: with different tokens, the answer to a call would depend on its node.
     pub fn digest(&self) -> [u8; 16] {
         let declared = self.declared.read().unwrap_or_else(PoisonError::into_inner);
         let line = |token: &Arc<Token>| {
@@ -131,7 +133,8 @@ impl Access {
         short
     }
 
-    /// Replaces the tokens after a change of the configuration. The admin token stays as it was at the start.
+    /// Replaces the tokens after a change of the configuration. The admin token stays as it was at the start. Counts of
+    /// removed tokens go, so that the table has at most one entry for each token.
     pub fn renew(&self, settings: &settings::Admin) {
         let tokens = settings.tokens.iter().map(|token| Arc::new(token.into()));
         let tokens = tokens.collect();
@@ -162,7 +165,8 @@ impl Access {
         self.with_hash(KeyHash::of(text))
     }
 
-    /// The token with this digest, as it is in the configuration now, if it is valid.
+    /// The token with this digest, as it is in the configuration now, if it is valid. Sessions look up their token here
+    /// at each use, so that they end with it.
     pub fn with_hash(&self, hash: KeyHash) -> Option<Arc<Token>> {
         let declared = self.declared.read().unwrap_or_else(PoisonError::into_inner);
         let mut all = std::iter::once(&self.main).chain(&*declared);

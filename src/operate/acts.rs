@@ -1,4 +1,5 @@
-//! Acts of operators: parsing a call, making the act, and copying it into the audit log. The data of PUTs is in `acts/put.rs`.
+//! Acts of operators: parsing a call, making the act, and copying it into the audit log. The data of PUTs is in
+//! `acts/put.rs`.
 //!
 //! The admin API, the operate API and the pages call it.
 //!
@@ -79,6 +80,7 @@ impl Acting {
         }
     }
 
+    /// The digest is that of the verb and the body, so that a key which is reused for another call is rejected.
     fn repeatable(&self, verb: &str, body: &[u8]) -> Option<Repeatable> {
         let key = self.idempotency_key.clone()?;
         let mut digest = Sha256::new();
@@ -96,8 +98,8 @@ impl Operator {
     /// Makes the act of this verb and body in an existing stream.
     ///
     /// # Errors
-    /// See [`ActError`]. Nothing was changed then, except by a PUT or its undo: if its data was stored, the act is recorded by
-    /// [`complete_acts`](Self::complete_acts), or by a repeat of the call.
+    /// See [`ActError`]. Nothing was changed then, except by a PUT or its undo: if its data was stored, the act is
+    /// recorded by [`complete_acts`](Self::complete_acts), or by a repeat of the call.
     pub async fn act(
         &self,
         stream: &str,
@@ -129,6 +131,8 @@ impl Operator {
         self.make_act(stream, act, repeatable, acting).await
     }
 
+    /// A PUT is noted before its intent is stored. An intent that this process does not know counts as one from before
+    /// the start.
     async fn make_act(
         &self,
         stream: &str,
@@ -169,7 +173,8 @@ impl Operator {
         Ok((item, acts))
     }
 
-    /// Ends overrides and holds that have expired; returns when the next one expires.
+    /// Ends overrides and holds that have expired; returns when the next one expires. The next end is read first, so
+    /// that a round in which nothing has expired writes nothing.
     pub async fn end_acts(&self) -> NextEnd {
         let ended = self.in_pool(|pool| {
             let next = pool.next_end()?;
@@ -194,6 +199,7 @@ impl Operator {
     }
 
     /// Ends overrides and holds of streams that no longer exist. A failure is logged; the next start tries again.
+    /// Otherwise they would apply to a new stream with the name.
     pub async fn forget_acts_of_deleted(&self) {
         let catalog = Arc::clone(&self.catalog);
         let forgotten = self.in_pool(move |pool| {
@@ -206,14 +212,15 @@ impl Operator {
         }
     }
 
-    /// Records acts whose callers are gone, and copies all into the audit log.
+    /// Records acts whose callers are gone, and copies all into the audit log. They are recorded first, so that the
+    /// same call copies them.
     pub async fn complete_acts(&self) {
         self.finish_puts().await;
         self.audit_acts().await;
     }
 
-    /// Copies new acts into the audit log, including those from before a restart, and those of a node that was killed before
-    /// it did. Several nodes may copy the same act: it gets one entry.
+    /// Copies new acts into the audit log, including those from before a restart, and those of a node that was killed
+    /// before it did. Several nodes may copy the same act: it gets one entry.
     pub async fn audit_acts(&self) {
         let _alone = self.act_audit.alone.lock().await;
         loop {
@@ -247,7 +254,7 @@ impl Operator {
         }
     }
 
-    /// Reads the pool on a thread that may block.
+    /// Reads the pool on a thread that may block. On a thread of the runtime, SQLite would block other requests.
     pub async fn in_pool<T: Send + 'static>(
         &self,
         work: impl FnOnce(&pool::Pool) -> T + Send + 'static,

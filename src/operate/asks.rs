@@ -1,7 +1,7 @@
 //! What an operator asks of a sink on a node that does not run it: the node that runs the sinks does it, and answers.
 //!
-//! The question goes through the database, where the other node looks four times a second. What that node does is in the audit
-//! log with the name, the address and the request of who asked.
+//! The question goes through the database, where the other node looks four times a second. What that node does is in
+//! the audit log with the name, the address and the request of who asked.
 //!
 //! **Invariant**: a question is done at most once. An error says whether nothing was done, or that nobody knows.
 
@@ -55,7 +55,8 @@ struct Question {
     request: String,
 }
 
-/// Why it was not done.
+/// Why it was not done. The kinds are sent, so that the operator gets the same error as on the node that runs the
+/// sinks.
 #[derive(Debug, Serialize, Deserialize)]
 enum Refusal {
     /// The node had no lanes any more, or not yet.
@@ -118,6 +119,7 @@ pub struct TakenAsk {
 }
 
 impl TakenAsk {
+    /// A question that cannot be read is answered, too, so that a node of another version does not wait for it.
     pub async fn answer(self) {
         let answer: Result<Value, Refusal> = match serde_json::from_slice(&self.question) {
             Ok(question) => self.operator.perform(question).await,
@@ -212,8 +214,8 @@ impl Operator {
         }
     }
 
-    /// Takes what an operator has asked for on another node, if this one runs the sinks. The daemon of a cluster calls it four
-    /// times a second.
+    /// Takes what an operator has asked for on another node, if this one runs the sinks. The daemon of a cluster calls
+    /// it four times a second.
     ///
     /// # Errors
     /// The database's.
@@ -229,6 +231,8 @@ impl Operator {
         }))
     }
 
+    /// Whether the sink runs here is checked again, because it may have moved since the question was taken. Otherwise
+    /// the call would be sent to another node.
     async fn perform(&self, question: Question) -> Result<Value, Refusal> {
         let Question {
             sink,
@@ -286,7 +290,7 @@ impl Operator {
         OperateError::Elsewhere(self.sinks_owner())
     }
 
-    /// Whether a node of this name lives.
+    /// Whether a node of this name lives. Nobody waits for the answer of one that does not.
     fn is_live(&self, name: &str) -> bool {
         let Some(cluster) = &self.cluster else {
             return false;

@@ -3,7 +3,7 @@
 //! The daemon registers the certificates in use; the status lists those that expire soon, and `headgate check` those of
 //! a configuration.
 //!
-//! **Invariant**: the list is computed at each request.
+//! **Invariant**: the list is computed at each request, because a certificate expires without an event.
 
 use std::collections::BTreeMap;
 use std::sync::{Mutex, PoisonError};

@@ -113,7 +113,8 @@ impl Operator {
         }
     }
 
-    /// Sets the gauges of the cluster, as this node knows it.
+    /// Sets the gauges of the cluster, as this node knows it. While the database is away, this node does not count as
+    /// the one that runs the sinks, because another may have them.
     pub(super) fn measure_cluster(&self) {
         let Some(known) = self.cluster.as_ref().map(::cluster::Status::read) else {
             return;
@@ -145,7 +146,8 @@ impl Operator {
         Ok(())
     }
 
-    /// Has the sinks run on the node of this name; returns when they do.
+    /// Has the sinks run on the node of this name; returns when they do. Of several nodes with the name, the live one
+    /// is taken, then the newest: a node has a new ID after each start.
     ///
     /// # Errors
     /// See [`ClaimError`].
@@ -196,8 +198,9 @@ impl Operator {
         Ok(())
     }
 
-    /// Waits until the node that runs the sinks has deleted what is kept for one that an operator has deleted here. What takes longer
-    /// is deleted later; until then nobody can use the name, because another sink of this name must not begin with that.
+    /// Waits until the node that runs the sinks has deleted what is kept for one that an operator has deleted here.
+    /// What takes longer is deleted later; until then nobody can use the name, because another sink of this name must
+    /// not begin with that.
     pub(super) async fn deleted_elsewhere(&self, sink: &str) {
         let until = Instant::now() + TAKEN_WITHIN;
         while !self.runs_sinks() && self.sinks_owner().is_some() && Instant::now() < until {

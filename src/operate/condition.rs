@@ -43,14 +43,14 @@ pub struct Condition {
 }
 
 impl Condition {
-    /// Values that could not be read, and why, as sentences. Those of a database of the cluster that does not answer are left
-    /// out if `is_outage` says that something else names that.
+    /// Values that could not be read, and why, as sentences. Those of a database of the cluster that does not answer
+    /// are left out if `is_outage` says that something else names that.
     pub fn unreadable(&self, is_outage: bool) -> impl Iterator<Item = &str> {
         sentences(&self.unreadable, is_outage)
     }
 }
 
-/// Values that take longer to measure.
+/// Values that take longer to measure. Problems are found without them, because they are looked for every few seconds.
 #[derive(Debug, Default)]
 pub struct Amounts {
     /// Approximate bytes of the request log.

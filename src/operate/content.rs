@@ -11,7 +11,7 @@ const FIELDS_MAX: usize = 200;
 /// Maximum characters of a value, and of a body.
 const VALUE_CHARS_MAX: usize = 500;
 const BODY_CHARS_MAX: usize = 20_000;
-/// Maximum bytes of all names and values.
+/// Maximum bytes of all names and values. The other limits alone allow 5 million characters.
 const SHOWN_BYTES_MAX: usize = 256 << 10;
 
 /// Stored content of a request.
@@ -106,7 +106,7 @@ fn of_items(items: &Items) -> Content {
     }
 }
 
-/// The first characters, and the number of remaining bytes.
+/// The first characters, and the number of remaining bytes. A cut at a number of bytes could split a character.
 fn beginning(text: &str, chars_max: usize) -> (&str, usize) {
     let end = text.char_indices().nth(chars_max);
     let end = end.map_or(text.len(), |(end, _)| end);

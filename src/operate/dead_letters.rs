@@ -16,7 +16,7 @@ use delivery::LaneStatus;
 use ingest::AgainError;
 use pool::{DeadLetter, Found, Selection};
 
-/// Dead letters per read.
+/// Dead letters per read. A selection may name any number of them, so they are not read at once.
 const SUBMITTED: u32 = 100;
 
 /// Result of a change of dead letters.
@@ -26,7 +26,8 @@ enum Change {
     SendAgain {
         overwrite: bool,
     },
-    /// They became new requests.
+    /// They became new requests. A retry of a sink that writes the data pool would change nothing, because the items
+    /// there are newer.
     Submit,
     Discard,
 }
@@ -195,7 +196,8 @@ impl Operator {
         }
     }
 
-    /// Makes requests of some of them, after `last`; a dead letter of a deleted stream stays.
+    /// Makes requests of some of them, after `last`; a dead letter of a deleted stream stays. Those that were submitted
+    /// are deleted even if a later one failed.
     async fn submit_chunk(
         &self,
         lane: &LaneStatus,

@@ -28,9 +28,11 @@ const CHUNK: u32 = 200;
 const ROUND_MAX: usize = 10_000;
 /// Maximum time of a round, checked after each chunk; the next round continues.
 const ROUND_TIME: Duration = Duration::from_millis(100);
-/// How long a start waits until expired items are removed.
+/// How long a start waits until expired items are removed. Without a limit, a sink that settles nothing would keep the
+/// daemon from starting.
 const START_TIME: Duration = Duration::from_secs(10);
-/// Pause after a round that removed nothing although items have expired.
+/// Pause after a round that removed nothing although items have expired. If no sink removes them, they stay expired,
+/// and each round would read them again.
 const AGAIN_AFTER: Duration = Duration::from_secs(10);
 const START_PAUSE: Duration = Duration::from_millis(10);
 
@@ -136,7 +138,8 @@ impl Operator {
         Ok(expired.unwrap_or(Ok(Vec::new()))?)
     }
 
-    /// The number of items that it removes.
+    /// The number of items that it removes. Unsettled operations are asked for before the pool is read. An update that
+    /// is settled in between would otherwise be in neither.
     async fn expire_round(&self) -> Result<u64, ExpiryError> {
         let began = Instant::now();
         let mut after = (i64::MIN, 0);

@@ -13,7 +13,8 @@ use ingest::error::AcceptError;
 use pool::changes::Listener;
 use pool::{PastPlace, PastValue, PoolError};
 
-/// How long the response to a removal waits for the pool.
+/// How long the response to a removal waits for the pool. The removal is on disk by then, so a pool that is behind must
+/// not delay the response.
 const REMOVED_WITHIN: Duration = Duration::from_secs(1);
 
 #[derive(Debug, Clone, Default)]
@@ -35,7 +36,8 @@ pub enum RemoveError {
 }
 
 impl Operator {
-    /// Some of the past values of an item, newest first. `None`: the item does not exist, and has no past values.
+    /// Some of the past values of an item, newest first. `None`: the item does not exist, and has no past values. An
+    /// empty page of one field is compared with all fields, because the item may have past values of others.
     ///
     /// # Errors
     /// The pool's.
@@ -65,7 +67,8 @@ impl Operator {
         self.remove_items(stream, &[key.to_owned()], by).await
     }
 
-    /// Removes items of a stream with one request; returns whether all are removed already.
+    /// Removes items of a stream with one request; returns whether all are removed already. The listener is registered
+    /// first, so that a removal which is applied at once is not missed.
     ///
     /// # Errors
     /// See [`RemoveError`].

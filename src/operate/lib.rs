@@ -2,8 +2,8 @@
 //!
 //! The admin API and the admin pages call it and only translate, so they show and do the same.
 //!
-//! **Invariant**: an act is in the audit log before its response, with its actor. Only that access was given may be written
-//! after it, while the database of a cluster takes no entries.
+//! **Invariant**: an act is in the audit log before its response, with its actor. Only that access was given may be
+//! written after it, while the database of a cluster takes no entries.
 #![deny(unsafe_code)]
 
 pub mod access;
@@ -80,7 +80,8 @@ use requests::Requests;
 pub use sinks::{SinkBacklog, SinkChanges};
 pub use trial::{TRIAL_ITEMS_MAX, TrialRequest};
 
-/// Maximum time that somebody who is given access waits for the audit log of a cluster.
+/// Maximum time that somebody who is given access waits for the audit log of a cluster. Operators need the pages while
+/// the standby is away.
 const RECORDED_WITHIN: Duration = Duration::from_secs(2);
 
 /// Facts that do not change while the daemon runs.
@@ -97,7 +98,7 @@ pub struct About {
     pub durability: &'static str,
     /// When the daemon started, by the wall clock.
     pub started_at: Unix,
-    /// When the daemon started, by the uptime clock.
+    /// When the daemon started, by the uptime clock. Durations are measured by it, because the wall clock can be set.
     pub started: Instant,
     pub storage: Storage,
     /// Maximum bytes of a component.
@@ -180,7 +181,7 @@ impl From<OperatorParts> for Operator {
 
 impl Operator {
     /// Changes the catalog. A change that has begun is made or rejected as a whole, even if the client has
-    /// disconnected; renderers whose keys ended are notified.
+    /// disconnected; renderers whose keys ended are notified. It runs on a thread that a dropped call does not cancel.
     ///
     /// # Errors
     /// See [`CatalogError`]; nothing was changed then.
@@ -214,8 +215,8 @@ impl Operator {
         .await;
     }
 
-    /// Records that somebody was given access. If the database of a cluster does not take the entry in time, it is written
-    /// later, and the user does not wait.
+    /// Records that somebody was given access. If the database of a cluster does not take the entry in time, it is
+    /// written later, and the user does not wait.
     pub async fn record_access(&self, by: By, change: AuditChange) {
         let recording = self.record(by, change);
         match self.cluster {
@@ -248,8 +249,8 @@ impl Operator {
     }
 }
 
-/// Runs a function that blocks. Boxed, so that the compiler does not look into what the function has for each handler that
-/// waits.
+/// Runs a function that blocks. Boxed, so that the compiler does not look into what the function has for each handler
+/// that waits.
 pub fn in_background<T: Send + 'static>(
     work: impl FnOnce() -> T + Send + 'static,
 ) -> Pin<Box<dyn Future<Output = T> + Send>> {

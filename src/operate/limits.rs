@@ -61,6 +61,7 @@ impl LimitUse {
     }
 }
 
+/// A hundred times a number of bytes can exceed 64 bits.
 fn hundredths(used: u64, max: u64) -> u128 {
     u128::from(used) * 100 / u128::from(max.max(1))
 }

@@ -23,9 +23,11 @@ const FREE: u32 = 5;
 const FORGOTTEN: Duration = Duration::from_mins(1);
 /// The longest pause, in seconds.
 const PAUSE_MAX: u64 = 300;
-/// Maximum number of clients that are remembered.
+/// Maximum number of clients that are remembered. Otherwise an unauthenticated client with many addresses could fill
+/// the memory.
 const CLIENTS_MAX: usize = 10_000;
-/// Minimum time between two removals of forgotten clients.
+/// Minimum time between two removals of forgotten clients. A removal reads the whole table, and a flood must not cause
+/// one with each rejection.
 const SWEEP_EVERY: Duration = Duration::from_secs(1);
 /// Minimum time between two log entries about a client.
 const LOGGED_EVERY: Duration = Duration::from_mins(1);

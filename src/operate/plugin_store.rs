@@ -240,7 +240,8 @@ impl Operator {
     }
 }
 
-/// Whether a plugin that is added can have the name.
+/// Whether a plugin that is added can have the name. The name becomes that of a file, so a slash or a dot could name
+/// another one.
 fn is_name(name: &str) -> bool {
     let is_sound = |c: char| c.is_ascii_alphanumeric() || c == '-' || c == '_';
     (1..=NAME_CHARS_MAX).contains(&name.len())
@@ -248,7 +249,8 @@ fn is_name(name: &str) -> bool {
         && !BUILT_IN_PLUGINS.contains(&name)
 }
 
-/// What a name meant before it means this.
+/// What a name meant before it means this. A version that is restored leaves the list; otherwise a second rollback
+/// would lead to itself.
 fn replaced(before: &Installed, now: &str) -> Vec<String> {
     let all = std::iter::once(&before.sha256).chain(&before.previous);
     all.filter(|one| *one != now).cloned().collect()

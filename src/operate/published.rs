@@ -1,11 +1,12 @@
 //! Entries of the stream of problems: one when a problem is open, and one when it is resolved.
 //!
-//! `publishing.rs` supplies the current problems every few seconds, and stores the entries that are due. In a cluster, each
-//! node has entries of its own; of a node that is gone, the node that runs the sinks publishes that its problems are
-//! resolved.
+//! `publishing.rs` supplies the current problems every few seconds, and stores the entries that are due. In a cluster,
+//! each node has entries of its own; of a node that is gone, the node that runs the sinks publishes that its problems
+//! are resolved.
 //!
 //! **Invariant**: a problem has at most one entry in [`APART`], and all problems at most [`MAX`] in a minute. Other
-//! entries are delayed; until then the item [`MANY`] has their number. No entry of a node has the key of another node's.
+//! entries are delayed; until then the item [`MANY`] has their number. No entry of a node has the key of another
+//! node's.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::time::Duration;
@@ -16,7 +17,7 @@ use super::problem::Problem;
 use base::clock::{Lived, Unix, rfc3339};
 use catalog::PublishedProblem;
 
-/// A problem is published after it was open, or resolved, for this time.
+/// A problem is published after it was open, or resolved, for this time. One that lasts for seconds causes no entry.
 const STANDS: Duration = Duration::from_secs(10);
 /// Minimum time between two entries of one problem.
 const APART: Duration = Duration::from_secs(30);
@@ -95,7 +96,8 @@ pub(super) fn items(
 #[derive(Debug)]
 struct Known {
     item: ProblemItem,
-    /// Whether it existed at the last check, and since when that is so.
+    /// Whether it existed at the last check, and since when that is so. Ages are measured by the uptime clock, and the
+    /// wall clock is shown.
     stands: bool,
     changed: (Lived, Unix),
     /// Whether it was published as open, and not as resolved.
@@ -177,9 +179,9 @@ impl Published {
         }
     }
 
-    /// Compares with what all nodes of a cluster have published. If this one runs the sinks, `live` are the nodes that live:
-    /// open entries of others are resolved. An open entry of this node that another one has resolved meanwhile becomes due
-    /// again.
+    /// Compares with what all nodes of a cluster have published. If this one runs the sinks, `live` are the nodes that
+    /// live: open entries of others are resolved. An open entry of this node that another one has resolved meanwhile
+    /// becomes due again.
     pub(super) fn share(
         &mut self,
         published: &[PublishedProblem],
@@ -232,7 +234,8 @@ impl Published {
         }
     }
 
-    /// Updates the states with the current problems.
+    /// Updates the states with the current problems. A resolved problem that was published lately is kept, so that the
+    /// next entry of it still waits for [`APART`].
     pub(super) fn compare(&mut self, found: BTreeMap<String, ProblemItem>, now: (Lived, Unix)) {
         for (key, known) in &mut self.known {
             if known.stands && *key != self.many && !found.contains_key(key) {

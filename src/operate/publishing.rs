@@ -114,7 +114,8 @@ impl Operator {
         }
     }
 
-    /// Restores the published entries; returns those that were about to be published.
+    /// Restores the published entries; returns those that were about to be published. Only entries of this node are,
+    /// because a part of a batch under its id would make the rest a duplicate.
     async fn restore_published(&self) -> Result<VecDeque<Batch>, CatalogError> {
         let Some(stream) = self.published.stream.clone() else {
             return Ok(VecDeque::new());
@@ -133,7 +134,8 @@ impl Operator {
         Ok(batches.map(|(id, entries)| Batch { id, entries }).collect())
     }
 
-    /// Publishes pending and due entries.
+    /// Publishes pending and due entries. A batch stays pending until the journal has it. A repeat after an error has
+    /// the same id, so it is a duplicate there.
     async fn publish(
         &self,
         stream: &Arc<str>,
@@ -213,6 +215,7 @@ fn by_node(due: Vec<PublishedProblem>) -> Vec<Batch> {
     nodes.into_values().map(batch).collect()
 }
 
+/// The text in the digest must not change, because a batch that was pending before an upgrade is known by it.
 fn submission(stream: &Arc<str>, batch: &Batch) -> Submission {
     let items = written(&batch.entries);
     let log = LogEntry {

@@ -15,7 +15,8 @@ pub struct Connected {
     pub renderer: Arc<Renderer>,
     /// The position of the last message.
     pub position: Position,
-    /// Its lag in sequence numbers; an upper bound of the changes that are not sent.
+    /// Its lag in sequence numbers; an upper bound of the changes that are not sent. The numbers count the changes of
+    /// all streams.
     pub lag: u64,
 }
 

@@ -172,7 +172,8 @@ impl Requests {
         })
     }
 
-    /// The accepted requests with the status, which is not `failed`.
+    /// The accepted requests with the status, which is not `failed`. The first read is no larger than the page. If few
+    /// entries have the status, the next ones are.
     async fn accepted_page(
         &self,
         mut filter: Filter,
@@ -218,7 +219,8 @@ impl Requests {
         }
     }
 
-    /// Requests with dead letters, with discarded ones, or with items that changed nothing.
+    /// Requests with dead letters, with discarded ones, or with items that changed nothing. The data pool has their
+    /// positions; the log has them as accepted.
     async fn given_up_page(
         &self,
         mut filter: Filter,

@@ -54,7 +54,8 @@ impl Operator {
         Ok(sent)
     }
 
-    /// Waits until the data pool has all accepted requests: only then can newer values be detected.
+    /// Waits until the data pool has all accepted requests: only then can newer values be detected. Requests that
+    /// arrive meanwhile are not waited for, because the wait would not end under load.
     async fn catch_up(&self) -> Result<(), AgainError> {
         let newest = *self.journal.newest().borrow();
         let until = Instant::now() + CATCH_UP_MAX;

@@ -17,7 +17,7 @@ use serde_json::json;
 
 /// A feed with an unknown interval counts as present for this time.
 const FIRST_POLL: Duration = Duration::from_mins(1);
-/// As a multiple of its interval.
+/// As a multiple of its interval. A screen is not away after one poll that is late.
 const INTERVALS: u32 = 3;
 /// The minimum, for short intervals.
 const INTERVALS_MIN: Duration = Duration::from_secs(10);
@@ -161,8 +161,8 @@ impl Operator {
         others.map(|node| node.name).collect()
     }
 
-    /// Makes the screens of a read key reload their pages; returns their number. Of a screen that is connected to another
-    /// node one is counted.
+    /// Makes the screens of a read key reload their pages; returns their number. Of a screen that is connected to
+    /// another node one is counted.
     ///
     /// # Errors
     /// The screen does not exist.
@@ -192,8 +192,9 @@ impl Operator {
         self.live.screens.restore(self.stored_screens().await);
     }
 
-    /// Takes the records that other nodes of a cluster have stored, and reloads the screens here that an operator has had
-    /// reload there. `seen` is the change of the catalog up to which this was done before.
+    /// Takes the records that other nodes of a cluster have stored, and reloads the screens here that an operator has
+    /// had reload there. `seen` is the change of the catalog up to which this was done before. An unchanged catalog is
+    /// not read again, because this is called every second.
     pub async fn merge_screens(&self, seen: &mut u64) {
         let Some(cluster) = &self.cluster else {
             return;
@@ -259,7 +260,8 @@ impl Operator {
         }
     }
 
-    /// Expected screens that are away.
+    /// Expected screens that are away. The time counts from the start at the earliest, because no screen could connect
+    /// before.
     pub(super) fn missing_screens(&self, problems: &mut Found) {
         let (now, started) = (Lived::now(), self.about.started.elapsed());
         for screen in self.screens() {

@@ -42,7 +42,8 @@ pub struct SearchPage {
     pub unread: Option<ReadError>,
 }
 
-/// The beginning of a page. The parts are searched in this order.
+/// The beginning of a page. The parts are searched in this order. Dead letters and requests come last, because they are
+/// searched without an index.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum SearchCursor {

@@ -263,7 +263,8 @@ impl Operator {
         })
     }
 
-    /// Changes sinks of the catalog, and waits until the changes are applied, even if the client has disconnected.
+    /// Changes sinks of the catalog, and waits until the changes are applied, even if the client has disconnected. The
+    /// daemon is asked on the thread that writes, so that no written change stays unapplied.
     async fn change_sinks(
         &self,
         by: By,

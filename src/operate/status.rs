@@ -24,7 +24,8 @@ use sqlite::readers;
 const LAG_MAX: Duration = Duration::from_mins(1);
 /// A write-ahead log of this size is a problem: it is checkpointed long before, unless a reader blocks it.
 const WAL_BYTES_MAX: u64 = 256 << 20;
-/// Rejected requests are a problem from this number in this many minutes, if they are this share of all.
+/// Rejected requests are a problem from this number in this many minutes, if they are this share of all. Without the
+/// first limit, one rejected request of a quiet connector would be one.
 const REFUSED_MIN: u64 = 10;
 const REFUSED_MINUTES: usize = 5;
 const REFUSED_PERCENT: u64 = 20;

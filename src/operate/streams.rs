@@ -17,11 +17,12 @@ const CATCH_UP_MAX: Duration = Duration::from_secs(5);
 const CATCH_UP_STEP: Duration = Duration::from_millis(5);
 
 impl Operator {
-    /// Deletes a stream and, with `items`, removes its items; see [`catalog::Catalog::delete_stream`].
+    /// Deletes a stream and, with `items`, removes its items; see [`catalog::Catalog::delete_stream`]. The stream goes
+    /// first, so that no new request adds items while they are removed.
     ///
     /// # Errors
-    /// See [`CatalogError`]; nothing was changed then. [`CatalogError::PoolBehind`] may also mean that the stream is deleted
-    /// and its items are not removed: they go when the name is used again.
+    /// See [`CatalogError`]; nothing was changed then. [`CatalogError::PoolBehind`] may also mean that the stream is
+    /// deleted and its items are not removed: they go when the name is used again.
     pub async fn delete_stream(
         &self,
         name: String,
@@ -64,7 +65,8 @@ impl Operator {
         Ok(())
     }
 
-    /// Waits until the data pool has all accepted requests: what it lacks would come back in the new stream.
+    /// Waits until the data pool has all accepted requests: what it lacks would come back in the new stream. Requests
+    /// that arrive meanwhile are not waited for, because the wait would not end under load.
     async fn require_settled(&self, stream: &str) -> Result<(), CatalogError> {
         let newest = *self.journal.newest().borrow();
         let until = Instant::now() + CATCH_UP_MAX;

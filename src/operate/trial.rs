@@ -77,6 +77,7 @@ impl Operator {
         self.try_sink(sink, request, by).await
     }
 
+    /// A trial without requests is not in the audit log, because nothing leaves the daemon.
     async fn try_sink(
         &self,
         sink: settings::Sink,

@@ -101,6 +101,7 @@ impl Operator {
         })
     }
 
+    /// The URL is the public one, because some providers sign it.
     async fn send_sample(
         &self,
         key: &IngestKey,

@@ -13,7 +13,8 @@ pub(super) struct Unreadable {
     is_outage: bool,
 }
 
-/// The value, or the reason why it could not be read among the others.
+/// The value, or the reason why it could not be read among the others. A reason is listed once, because a file that
+/// does not answer fails several reads.
 pub(super) fn seen<T>(
     result: Result<T, impl Into<ReadError>>,
     what: &str,

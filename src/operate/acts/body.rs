@@ -218,7 +218,8 @@ fn names(member: &str, names: Given<Vec<String>>) -> Result<Option<Vec<String>>,
     }
 }
 
-/// `None`: absent. `Some(None)`: without an end.
+/// `None`: absent. `Some(None)`: without an end. Seconds are counted by the uptime clock, so that a step of the wall
+/// clock does not move the end.
 fn until(until: Given<Value>) -> Result<Option<Option<Until>>, String> {
     let wrong = || {
         format!(

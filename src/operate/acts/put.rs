@@ -1,10 +1,10 @@
 //! PUTs of items by operators, and their undo: data first, then the act.
 //!
-//! The pool has stored an intent before the data is submitted. Who dies in between leaves it, and [`Operator::finish_puts`]
-//! records the act, here after the next start or on any node of a cluster.
+//! The pool has stored an intent before the data is submitted. Who dies in between leaves it, and
+//! [`Operator::finish_puts`] records the act, here after the next start or on any node of a cluster.
 //!
-//! **Invariant**: the data of an intent is stored once. An intent is deleted without an act only if its data was not accepted,
-//! and nobody can submit it any more.
+//! **Invariant**: the data of an intent is stored once. An intent is deleted without an act only if its data was not
+//! accepted, and nobody can submit it any more.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -20,12 +20,13 @@ use journal::Outcome;
 use pool::PoolError;
 use pool::acts::{Acted, PutIntent, Repeatable};
 
-/// How long the response to a PUT waits for the pool.
+/// How long the response to a PUT waits for the pool. The data is on disk by then, so a pool that is behind must not
+/// delay the response.
 const PUT_WITHIN: Duration = Duration::from_secs(1);
 /// So old an intent is whose caller has died or given up, if its data is stored: nobody else records its act by then.
 const STORED_AFTER: Duration = Duration::from_secs(10);
-/// The same if its data is not stored: that is the longest that a request may be on its way, for example while it waits for a
-/// standby. Until then a repeat with its `Idempotency-Key` goes on with it.
+/// The same if its data is not stored: that is the longest that a request may be on its way, for example while it waits
+/// for a standby. Until then a repeat with its `Idempotency-Key` goes on with it.
 const NOT_STORED_AFTER: Duration = Duration::from_mins(10);
 /// Intents per round.
 const INTENTS: u32 = 1_000;
@@ -39,13 +40,14 @@ impl PutsSeen {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// A caller of this process is about to store it.
+    /// A caller of this process is about to store it. Without this, another call would take the intent for one from
+    /// before the start, and would finish it at once.
     pub(super) fn begin(&self, id: Uuid) {
         self.lock().insert(id, Instant::now());
     }
 
-    /// How long it has been known. What no caller of this process has begun is another node's, where there are others; else
-    /// it is from before the start, and nobody is at work on it.
+    /// How long it has been known. What no caller of this process has begun is another node's, where there are others;
+    /// else it is from before the start, and nobody is at work on it.
     fn age(&self, id: Uuid, has_others: bool) -> Duration {
         let mut seen = self.lock();
         match seen.get(&id) {
@@ -65,7 +67,8 @@ impl PutsSeen {
         }
     }
 
-    /// These are all that there are; what began just now may come yet.
+    /// These are all that there are; what began just now may come yet. Others are removed, because each PUT adds an
+    /// entry.
     fn keep_only(&self, there: &[PutIntent]) {
         let there: HashSet<Uuid> = there.iter().map(PutIntent::request_id).collect();
         let mut seen = self.lock();
@@ -75,7 +78,8 @@ impl PutsSeen {
 
 impl Operator {
     /// Submits the data of a PUT or of its undo, waits briefly for the pool, and has the act recorded. The call may
-    /// be a repeat of the one that began. It continues that one instead of storing the data once more.
+    /// be a repeat of the one that began. It continues that one instead of storing the data once more. The listener is
+    /// registered before the data is submitted, so that no change is missed.
     pub(super) async fn submit_put(
         &self,
         intent: PutIntent,
@@ -146,8 +150,8 @@ impl Operator {
             .unwrap_or(Ok(()))
     }
 
-    /// Records the acts of PUTs, and of their undos, whose data is stored and whose callers have died or given up, also on
-    /// other nodes. Several nodes may do so at once: an act is recorded once. What nobody can tell yet waits.
+    /// Records the acts of PUTs, and of their undos, whose data is stored and whose callers have died or given up, also
+    /// on other nodes. Several nodes may do so at once: an act is recorded once. What nobody can tell yet waits.
     pub(super) async fn finish_puts(&self) {
         let intents = match self.in_pool(|pool| pool.put_intents(INTENTS)).await {
             Ok(intents) => intents,

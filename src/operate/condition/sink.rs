@@ -29,7 +29,7 @@ pub struct SinkCondition {
     pub behind_since: Option<Unix>,
     /// When its oldest undelivered request arrived.
     pub oldest_at: Option<Unix>,
-    /// How long that request has waited, by the uptime clock.
+    /// How long that request has waited, by the uptime clock. The wall clock may have been set meanwhile.
     pub waited: Option<Duration>,
     /// `None`: the pool cannot be read.
     pub undelivered: Option<Undelivered>,

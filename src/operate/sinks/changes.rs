@@ -32,7 +32,6 @@ impl SinkChanges {
     }
 
     /// Requests that the daemon applies the catalog to the running sinks; returns the number of the request.
-    /// Asks for the running sinks to be made those of the catalog; the number of the request.
     pub fn ask(&self) -> u64 {
         let mut number = 0;
         self.asked.send_modify(|asked| {
@@ -47,7 +46,8 @@ impl SinkChanges {
         let _ = self.done.subscribe().wait_for(|done| *done >= number).await;
     }
 
-    /// Waits for a newer request; returns the number of the newest.
+    /// Waits for a newer request; returns the number of the newest. Requests that come while one is carried out are
+    /// carried out together.
     pub async fn asked_after(&self, seen: u64) -> u64 {
         let mut asked = self.asked.subscribe();
         asked
