@@ -76,7 +76,6 @@ pub struct Daemon {
     pub service_address: String,
     /// Where the admin listener is reached.
     pub admin_address: String,
-    /// The data folder.
     pub data_dir: PathBuf,
     /// What an operator sees and does, for whoever runs the daemon in its own process.
     pub operator: Operator,
@@ -270,6 +269,7 @@ impl Daemon {
         Ok(())
     }
 
+    /// The catalog is closed last, because the states of screens are written into it.
     async fn close_files(&mut self) -> Result<(), DaemonError> {
         if let Some(node) = &self.node {
             node.resign();
@@ -323,7 +323,7 @@ impl Daemon {
         node.may_run_sinks();
     }
 
-    /// Carries out changes of sinks, and looks at plugins that nobody uses yet.
+    /// Carries out changes of sinks, and inspects unused plugins. The start does not wait, because they are compiled.
     fn follow_sinks(&self) {
         let changes = Arc::clone(&self.operator.sink_changes);
         self.tasks.spawn(Arc::clone(&self.sinks).follow(changes));

@@ -45,7 +45,8 @@ pub(super) async fn access(
     Ok(Access::of_digest(main, &settings.admin))
 }
 
-/// What all nodes accept. It is made if there is none.
+/// What all nodes accept. It is made if there is none. The token is in the file first. Otherwise a kill in between
+/// would leave a digest of a token that nobody has.
 async fn of_cluster(settings: &Settings, node: &RunningNode) -> Result<KeyHash, DaemonError> {
     let path = &settings.admin.token_file;
     let own = read(path)?;
@@ -84,6 +85,7 @@ fn read(path: &Path) -> Result<Option<String>, DaemonError> {
     }
 }
 
+/// The file is replaced as a whole and is for this user only, because the token opens everything.
 fn make(path: &Path) -> Result<String, DaemonError> {
     let random = generate(KeyKind::Ingest).map_err(|error| failed(path, &error))?;
     let token = format!("at_{}", random.expose().trim_start_matches("ik_live_"));

@@ -1,8 +1,8 @@
 //! A file that only takes up room, so that a start on a full disk has some.
 //!
 //! A disk that is full has no room for the indexes of write-ahead logs either, without which no file can be opened, and
-//! nothing could be deleted to make room. The start gives the ballast up when it needs to; the watch makes it again when
-//! there is room.
+//! nothing could be deleted to make room. The start gives the ballast up when it needs to; the watch makes it again
+//! when there is room.
 //!
 //! **Invariant**: the ballast holds nothing, and its loss never matters.
 
@@ -16,7 +16,8 @@ const NAME: &str = "ballast";
 /// Room for the indexes of three write-ahead logs, and for deleting something.
 const BYTES: u64 = 2 << 20;
 
-/// Makes it, if it is not there. That it cannot be made hurts nobody yet.
+/// Makes it, if it is not there. That it cannot be made hurts nobody yet. Its blocks are allocated, because a sparse
+/// file would take none.
 pub(super) fn keep(data_dir: &Path) {
     let path = data_dir.join(NAME);
     if path.metadata().is_ok_and(|found| found.len() >= BYTES) {

@@ -1,5 +1,5 @@
-//! What the daemon of a cluster does beside everything else: its lanes come and go with the claim of the sinks, and what
-//! people see says how far this node is.
+//! What the daemon of a cluster does beside everything else: its lanes come and go with the claim of the sinks, and
+//! what people see says how far this node is.
 //!
 //! **Invariant**: lanes run only under the claim of this node, and a claim is left when none of them runs any more.
 
@@ -28,7 +28,8 @@ const ASKS_EVERY: Duration = Duration::from_millis(250);
 /// A node whose copies are further behind is not ready.
 const BEHIND_MAX: Duration = Duration::from_secs(10);
 
-/// Starts the lanes when this node has the sinks, and stops them when it has them no longer.
+/// Starts the lanes when this node has the sinks, and stops them when it has them no longer. The claim is left after
+/// the last lane has ended. Otherwise the next owner would run the same sinks beside it.
 pub(super) async fn follow_role(
     node: Arc<RunningNode>,
     sinks: Arc<Sinks>,
@@ -74,7 +75,8 @@ pub(super) async fn count_unsettled(operator: &Operator) -> Result<Seq, DaemonEr
     Ok(operator.ingest.count_unsettled().await?)
 }
 
-/// So does what any node accepts after this entry, until `stop`.
+/// So does what any node accepts after this entry, until `stop`. After an error the same entries are read again, so
+/// that none is left out.
 pub(super) async fn count_elsewhere(operator: Operator, mut after: Seq, stop: CancellationToken) {
     let mut newest = operator.journal.newest();
     loop {
@@ -113,7 +115,8 @@ pub(super) fn sessions(access: &Arc<Access>, node: Option<&RunningNode>) -> Sess
     }
 }
 
-/// Deletes sessions, links and tickets that have ended, of all nodes, until `stop`.
+/// Deletes sessions, links and tickets that have ended, of all nodes, until `stop`. Otherwise their tables would grow
+/// with each sign-in.
 pub(super) async fn delete_ended_access(access: AccessTables, stop: CancellationToken) {
     loop {
         let pause = tokio::time::sleep(ENDED_EVERY);
@@ -127,8 +130,8 @@ pub(super) async fn delete_ended_access(access: AccessTables, stop: Cancellation
     }
 }
 
-/// Does what operators ask for on other nodes, whenever this one runs the sinks, until `stop`. What takes long holds up no
-/// other question.
+/// Does what operators ask for on other nodes, whenever this one runs the sinks, until `stop`. What takes long holds up
+/// no other question.
 pub(super) async fn answer_asks(
     node: Arc<RunningNode>,
     operator: Operator,
@@ -154,7 +157,8 @@ pub(super) async fn answer_asks(
     }
 }
 
-/// Says how far this node is, until `stop`.
+/// Says how far this node is, until `stop`. A change of the database is waited for, too, so that the gate does not
+/// close a second late.
 pub(super) async fn watch(node: Arc<RunningNode>, operator: Operator, stop: CancellationToken) {
     let mut is_away = node.status.watch_database();
     loop {

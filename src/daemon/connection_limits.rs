@@ -1,13 +1,14 @@
 //! How many connections each listener may have open at once, by what the system allows.
 //!
-//! **Invariant**: both listeners together leave [`RESERVE`] of the open files to databases, plugins and what sinks call;
-//! the admin listener has connections of its own, which the service cannot take from it.
+//! **Invariant**: both listeners together leave [`RESERVE`] of the open files to databases, plugins and what sinks
+//! call; the admin listener has connections of its own, which the service cannot take from it.
 
 use settings::Settings;
 
 /// Open files that are not for connections.
 const RESERVE: usize = 256;
-/// The admin listener serves people and programs that watch, not the world.
+/// The admin listener serves people and programs that watch, not the world. A quarter of the files at most is for it,
+/// so that the service has the most.
 const ADMIN_MAX: usize = 256;
 /// What each listener has even where the system allows next to nothing.
 const LEAST: usize = 8;
@@ -17,7 +18,7 @@ const LEAST: usize = 8;
 pub struct ConnectionLimits {
     /// On the service listener.
     pub service: usize,
-    /// Of one client, on the service listener.
+    /// Of one client, on the service listener. At most half of all, so that one client leaves some to others.
     pub of_address: usize,
     /// On the admin listener.
     pub admin: usize,

@@ -1,7 +1,7 @@
 //! Why the daemon could not start, or had to end.
 //!
-//! **Invariant**: whatever may be wrong with a file of the data folder ends the process with code 70. A file that another
-//! version has to be used for is not wrong.
+//! **Invariant**: whatever may be wrong with a file of the data folder ends the process with code 70. A file that
+//! another version has to be used for is not wrong.
 
 use std::path::Path;
 
@@ -113,8 +113,9 @@ pub enum DaemonError {
 }
 
 impl DaemonError {
-    /// The exit code of the process: 78 for a cluster that needs a newer version, 70 for storage, 2 for files of a newer version
-    /// and for a cluster that this node cannot be in, 1 for everything else.
+    /// The exit code of the process: 78 for a cluster that needs a newer version, 70 for storage, 2 for files of a
+    /// newer version and for a cluster that this node cannot be in, 1 for everything else. A supervisor reads from it
+    /// whether a restart helps, which it does not for a newer file.
     pub fn exit_code(&self) -> u8 {
         match self {
             Self::NewerLog(_)
@@ -174,7 +175,8 @@ impl DaemonError {
         error.may_be_damage().then_some(file)
     }
 
-    /// Has the next start look at the file that may be damaged.
+    /// Has the next start look at the file that may be damaged. A file of a newer version is not marked, because the
+    /// version that wrote it can use it.
     pub(super) fn suspect(&self, data_dir: &Path) {
         if let Some((file, error)) = self.of_file()
             && error.may_be_damage()

@@ -35,7 +35,8 @@ pub(super) fn open_folder(path: &Path) -> Result<PathBuf, DaemonError> {
 /// How long a lock is waited for: a process that was killed, or began another one, may have it for a moment more.
 const LOCK_WAIT: Duration = Duration::from_secs(1);
 
-/// Locks a file, unless somebody has it for longer.
+/// Locks a file, unless somebody has it for longer. The system releases the lock with the process, so that a kill
+/// leaves none.
 #[expect(
     clippy::disallowed_methods,
     reason = "nothing has begun before the lock is there"
@@ -59,6 +60,7 @@ pub(super) struct Lock {
 }
 
 impl Lock {
+    /// The file is locked before its content is replaced, so that it names the process that has the lock.
     pub(super) fn take(data_dir: &Path) -> Result<Self, DaemonError> {
         let path = data_dir.join("lock");
         let failed = |error: std::io::Error| {
@@ -93,7 +95,7 @@ impl Lock {
         Ok(Self { path, file })
     }
 
-    /// The file that is locked.
+    /// The file that is locked. It is watched, because a second daemon could lock a new file in its place.
     pub(super) fn identity(&self) -> Option<Identity> {
         Identity::of(&self.path, &self.file).ok()
     }
@@ -119,7 +121,8 @@ pub(super) async fn keep_watch(fail_stop: FailStop, stop: CancellationToken) {
     }
 }
 
-/// A folder that was empty, locked for what becomes of it. Left as it was found, unless it is kept.
+/// A folder that was empty, locked for what becomes of it. Left as it was found, unless it is kept. The lock keeps a
+/// daemon from starting on what is not complete.
 #[derive(Debug)]
 pub(super) struct Claimed {
     /// Its absolute path.

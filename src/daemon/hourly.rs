@@ -1,5 +1,6 @@
-//! The last hour, counted from the request log after a start: what the pages show goes on where the process before ended.
-//! In a cluster, the log is that of all nodes, and what this one shows is its own part: the journal says which it is.
+//! The last hour, counted from the request log after a start: what the pages show goes on where the process before
+//! ended. In a cluster, the log is that of all nodes, and what this one shows is its own part: the journal says which
+//! it is.
 //!
 //! **Invariant**: an entry that is counted here was logged before the listeners were opened, so none is counted twice.
 
@@ -18,7 +19,8 @@ const HOUR: Duration = Duration::from_hours(1);
 /// What was not counted by then is left out; the newest entries come first.
 const TIME_MAX: Duration = Duration::from_secs(30);
 
-/// Counts the entries up to the position `through`, in the background.
+/// Counts the entries up to the position `through`, in the background. The log of an hour can be long, so the listeners
+/// do not wait for it.
 pub(super) async fn count(operator: Operator, through: Seq, stop: CancellationToken) {
     let counted = tokio::select! {
         counted = count_back(&operator, through) => counted,

@@ -21,11 +21,13 @@ mod jemalloc {
     #[global_allocator]
     static ALLOCATOR: Jemalloc = Jemalloc;
 
-    /// Two arenas, whose free pages go back to the system within a second, also while there is work.
+    /// Two arenas, whose free pages go back to the system within a second, also while there is work. Before that, 16
+    /// arenas of the C library held 72 MB, of which 33 were in use.
     const OPTIONS: &CStr = c"narenas:2,dirty_decay_ms:1000,muzzy_decay_ms:0";
 
-    // SAFETY: the only symbol of this name that is not weak, and of the type that jemalloc declares: a pointer to a text
-    // that ends with a zero, and lives as long as the program. jemalloc reads it before `main`, and never writes it.
+    // SAFETY: the only symbol of this name that is not weak, and of the type that jemalloc declares: a pointer to a
+    // text that ends with a zero, and lives as long as the program. jemalloc reads it before `main`, and never writes
+    // it.
     #[unsafe(export_name = "malloc_conf")]
     static MALLOC_CONF: &c_char = unsafe { &*OPTIONS.as_ptr() };
 
@@ -86,8 +88,8 @@ pub(super) fn trim() {
 #[cfg(not(target_env = "gnu"))]
 pub(super) fn trim() {}
 
-/// Unmaps the code and the constants of the program. What runs next is mapped again from the page cache, 64 KiB with each
-/// fault, in a microsecond; what only the start needed is not.
+/// Unmaps the code and the constants of the program. What runs next is mapped again from the page cache, 64 KiB with
+/// each fault, in a microsecond; what only the start needed is not.
 #[cfg(target_os = "linux")]
 pub(super) fn unmap_program() {
     // SAFETY: it calls `unmap_segments` with what it promises, and has no other precondition.

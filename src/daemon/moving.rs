@@ -2,16 +2,17 @@
 //!
 //! The command line calls it; no daemon runs on either directory.
 //!
-//! In: copies of the pool and the catalog become the base before the first entry of the log, and everything that the journal
-//! has is stored in generations of the database. The copies are made first. Then all of it is one transaction, which is never
-//! idle for long, and what was stored is read again before it is committed. Out: the copies of a node that is none are brought to the head of the log; then the journal is read at one moment.
-//! Payloads stay meanwhile, so whatever a sink lacks by its cursor is among them.
+//! In: copies of the pool and the catalog become the base before the first entry of the log, and everything that the
+//! journal has is stored in generations of the database. The copies are made first. Then all of it is one transaction,
+//! which is never idle for long, and what was stored is read again before it is committed. Out: the copies of a node
+//! that is none are brought to the head of the log; then the journal is read at one moment. Payloads stay meanwhile, so
+//! whatever a sink lacks by its cursor is among them.
 //!
-//! Either side is a life of its own afterwards: the pool has another epoch, and numbers of requests go on far above those that
-//! the other side can give.
+//! Either side is a life of its own afterwards: the pool has another epoch, and numbers of requests go on far above
+//! those that the other side can give.
 //!
-//! **Invariant**: a cluster that something is moved into has all of it or none; a directory that something is moved into
-//! holds the mark of one that is not whole until it is. The source is never changed but for a mark.
+//! **Invariant**: a cluster that something is moved into has all of it or none; a directory that something is moved
+//! into holds the mark of one that is not whole until it is. The source is never changed but for a mark.
 
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
@@ -33,7 +34,8 @@ use sqlite::suspect;
 
 /// The file in a data directory that was moved into a cluster.
 pub const MOVED_MARK: &str = "moved-to-cluster";
-/// Copies while they are made, in the data directory of a node.
+/// Copies while they are made, in the data directory of a node. They are not made in the source, because that is
+/// changed only by a mark.
 const WORK: &str = "moving.part";
 const POOL: &str = "data pool";
 const CATALOG: &str = "catalog";
@@ -58,8 +60,8 @@ pub struct MovedOut {
     pub to: PathBuf,
 }
 
-/// Moves what a directory has, on which no daemon runs, into the cluster of these settings, which must be empty. A second call
-/// compares.
+/// Moves what a directory has, on which no daemon runs, into the cluster of these settings, which must be empty. A
+/// second call compares.
 ///
 /// # Errors
 /// See [`DaemonError`]; nothing was moved, unless it is [`DaemonError::MoveUnknown`].
@@ -106,7 +108,8 @@ struct Moving<'a> {
 }
 
 impl Moving<'_> {
-    /// What was moved, and whether that was before.
+    /// What was moved, and whether that was before. The transaction begins after what takes long, because a server ends
+    /// one that is idle.
     async fn run(&self, progress: MoveProgress<'_>) -> Result<(Vec<MovedPart>, bool), DaemonError> {
         if let Some(stored) = self.target().await?.1 {
             progress("comparing with what was moved before");
@@ -161,7 +164,8 @@ impl Moving<'_> {
         Err(DaemonError::Cluster(refused))
     }
 
-    /// Copies both files; what they have.
+    /// Copies both files; what they have. Both sides are counted, because what was stored is compared with what was
+    /// read.
     fn copy(&self) -> Result<Vec<MovedPart>, DaemonError> {
         let _ = fs::remove_dir_all(self.work);
         let work = open_folder(self.work)?;
@@ -247,7 +251,8 @@ fn of_node(data_dir: &Path) -> Result<bool, DaemonError> {
     })
 }
 
-/// Refuses a directory that has something to be finished, upgraded or repaired first.
+/// Refuses a directory that has something to be finished, upgraded or repaired first. The check reads whole files: what
+/// is damaged there would be damaged on all nodes.
 fn require_whole(data_dir: &Path) -> Result<(), DaemonError> {
     let refused = |problem: &str| {
         let shown = data_dir.display();
@@ -287,7 +292,7 @@ fn must_be_equal(parts: &[MovedPart], copies_are_equal: bool) -> Result<(), Daem
     }
 }
 
-/// Has no daemon start on what was moved by mistake.
+/// Has no daemon start on what was moved by mistake. It would accept requests that the cluster does not have.
 fn mark(data_dir: &Path, schema: &str) -> Result<(), DaemonError> {
     let path = data_dir.join(MOVED_MARK);
     if path.exists() {
@@ -305,8 +310,8 @@ fn mark(data_dir: &Path, schema: &str) -> Result<(), DaemonError> {
     })
 }
 
-/// Refuses a directory to the daemon that starts on it: one that holds the half of a backup or of a cluster, and to a daemon
-/// alone one whose data is in a cluster.
+/// Refuses a directory to the daemon that starts on it: one that holds the half of a backup or of a cluster, and to a
+/// daemon alone one whose data is in a cluster.
 pub(super) fn must_be_usable(data_dir: &Path, engine: Engine) -> Result<(), DaemonError> {
     must_be_finished(data_dir)?;
     match engine {
@@ -391,6 +396,7 @@ pub async fn move_out(
     })
 }
 
+/// The journal is read last, so that it has every request that the copied pool lacks.
 async fn write_folder(
     folder: &Path,
     database: &Database,

@@ -1,7 +1,7 @@
 //! This node of a cluster: its copies, what follows the log, and who runs the sinks.
 //!
-//! Writers block until the log has what they append, and who follows takes their locks. So neither shares a thread with the
-//! other, nor with requests: both have a thread of their own.
+//! Writers block until the log has what they append, and who follows takes their locks. So neither shares a thread with
+//! the other, nor with requests: both have a thread of their own.
 //!
 //! **Invariant**: nothing is shown or accepted before the copies have everything that the log had at the start. What a
 //! thread of a node serves has ended when [`Node::close`] returns.
@@ -111,8 +111,8 @@ pub fn database_of(settings: &Settings) -> Result<Database, DaemonError> {
 }
 
 impl Node {
-    /// Brings the copies of the folder to the head of the log, which it begins if nobody has. They can be opened then. While
-    /// nodes live that are too old for this version, it waits.
+    /// Brings the copies of the folder to the head of the log, which it begins if nobody has. They can be opened then.
+    /// While nodes live that are too old for this version, it waits.
     pub(super) async fn join(
         data_dir: &Path,
         settings: &Settings,
@@ -249,7 +249,8 @@ impl RunningNode {
         self.id
     }
 
-    /// From now on this is done whenever another node has changed the catalog, before anything that came later is shown.
+    /// From now on this is done whenever another node has changed the catalog, before anything that came later is
+    /// shown.
     pub(super) fn on_change(&self, changed: impl Fn() + Send + Sync + 'static) {
         // Once for the life of the process.
         let _ = self.changed.set(CatalogChanged(Box::new(changed)));
@@ -271,7 +272,8 @@ impl RunningNode {
         self.role.clone()
     }
 
-    /// What the node settles is settled under this claim; returns when the copies have what the owner before has settled.
+    /// What the node settles is settled under this claim; returns when the copies have what the owner before has
+    /// settled. Otherwise the lanes would begin behind that, and deliver it again.
     pub(super) async fn take_sinks(&self, fence: i64, from: LogPlace) {
         while self.log().place().n < from.n {
             tokio::time::sleep(LEVEL_EVERY).await;
@@ -291,8 +293,8 @@ impl RunningNode {
         Bases::new(log, FORMAT, files, keeping(catalog, pool))
     }
 
-    /// The node stops: what became of a change is asked for no longer than so long, so that a database that is away does not
-    /// keep the process.
+    /// The node stops: what became of a change is asked for no longer than so long, so that a database that is away
+    /// does not keep the process.
     pub(super) fn stops_within(&self, grace: Duration) {
         self.doubts.end_at(Instant::now() + grace);
     }
@@ -345,7 +347,8 @@ fn member(id: Uuid, settings: &Settings) -> Member {
     }
 }
 
-/// Counts how long calls to the database take.
+/// Counts how long calls to the database take. The histograms are made once, because a lookup by name would be part of
+/// each call.
 fn count_calls(database: &Database, metrics: &Metrics) {
     let seconds = DatabaseCall::ALL.map(|call| metrics.postgres_call(call.as_str()));
     database.observe_calls(move |call, took| {
@@ -362,7 +365,8 @@ async fn hinting(hints: ClusterHints, database: Database, stop: CancellationToke
     }
 }
 
-/// Hands an entry to the catalog, and then to the pool.
+/// Hands an entry to the catalog, and then to the pool. The catalog comes first, because its change takes effect before
+/// anything that came later is shown.
 fn applying(
     catalog: &Arc<Catalog>,
     pool: &Arc<Pool>,

@@ -144,7 +144,7 @@ fn tickets(stored: &Stored) -> Tickets {
     }
 }
 
-/// What requests go through.
+/// What requests go through. `headgate preset test` uses it without the other parts.
 pub(super) fn ingest(
     stored: &Stored,
     settings: &Settings,

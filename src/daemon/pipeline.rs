@@ -42,7 +42,8 @@ pub struct Delivered {
 }
 
 impl Pipeline {
-    /// Opens it in the folder of these settings, which it deletes at its end.
+    /// Opens it in the folder of these settings, which it deletes at its end. The folder is locked, so that no daemon
+    /// uses what is deleted at the end.
     ///
     /// # Errors
     /// See [`DaemonError`].

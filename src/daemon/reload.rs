@@ -47,8 +47,8 @@ impl Encrypted {
 }
 
 impl Reload {
-    /// Takes a configuration: certificates, streams, connectors, keys, presets, the declared admin tokens and sinks change at
-    /// once, everything else at the next start.
+    /// Takes a configuration: certificates, streams, connectors, keys, presets, the declared admin tokens and sinks
+    /// change at once, everything else at the next start.
     pub async fn apply(&self, loaded: &Loaded) {
         if let Some(gone) = self.without_preset() {
             webhook::restore_own(loaded.presets_before.clone());
@@ -73,7 +73,8 @@ impl Reload {
         );
     }
 
-    /// What a connector uses that was made at run time, and is no preset any more.
+    /// What a connector uses that was made at run time, and is no preset any more. It is looked for before anything
+    /// changes, so that the configuration is rejected as a whole.
     fn without_preset(&self) -> Option<String> {
         self.operator.catalog.connectors().iter().find_map(|connector| {
             let gone = connector.preset_names().find(|name| webhook::preset(name).is_none())?;
@@ -134,7 +135,8 @@ pub struct Files {
     known: BTreeMap<PathBuf, Option<Look>>,
 }
 
-/// What a file looks like from outside; none: it is not there, or is an empty folder.
+/// What a file looks like from outside; none: it is not there, or is an empty folder. The content is not read, because
+/// the files are compared every second.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Look {
     bytes: u64,
@@ -155,7 +157,8 @@ impl Files {
         files
     }
 
-    /// What they are now is known: call it before they are read.
+    /// What they are now is known: call it before they are read. A change while they are read is then a change after
+    /// it.
     pub fn remember(&mut self) {
         self.known = self.looks();
     }
@@ -206,7 +209,8 @@ impl Files {
             .collect()
     }
 
-    /// Ends when one of them is another than is known, and was the same a second ago.
+    /// Ends when one of them is another than is known, and was the same a second ago. A file that is still being
+    /// written would be read in half.
     pub async fn changed(&self) {
         let mut before = None;
         loop {

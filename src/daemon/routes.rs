@@ -144,7 +144,8 @@ fn admin_routes(parts: &AdminParts) -> Router {
         .push(Router::with_path("healthz").get(health::GetHealth))
 }
 
-/// What describes a listener. It is the same for everybody and needs no key.
+/// What describes a listener. It is the same for everybody and needs no key. The document is made at the first call,
+/// because it is most of the work of a start.
 fn document_routes(document: &Arc<Document>, listener: docs::Listener) -> Router {
     let guide = docs::GetGuide {
         document: Arc::clone(document),
@@ -164,7 +165,8 @@ fn document_routes(document: &Arc<Document>, listener: docs::Listener) -> Router
         .push(Router::with_path("openapi.json").get(document))
 }
 
-/// Either listener while files are upgraded.
+/// Either listener while files are upgraded. `/healthz` succeeds, so that a supervisor does not end the process in the
+/// middle of an upgrade.
 pub fn upgrading(progress: &health::Progress) -> Service {
     let handler = || health::Upgrading(Arc::clone(progress));
     Service::new(

@@ -37,7 +37,8 @@ impl Scrub {
         }
     }
 
-    /// Looks at every file on a thread of its own, whose priority is its own too.
+    /// Looks at every file on a thread of its own, whose priority is its own too. A blocking thread of the runtime
+    /// would keep the priority for the work after it.
     async fn look_once(self: Arc<Self>, stop: &CancellationToken) {
         let stopped = Arc::new(AtomicBool::new(false));
         let (done, mut ended) = oneshot::channel::<()>();

@@ -30,8 +30,8 @@ pub(super) struct Sinks {
 }
 
 impl Sinks {
-    /// A lane for each sink of the catalog, which all end with `stop`. What was to be deleted is gone before. None where they
-    /// do not run here: [`set_run_here`](Self::set_run_here).
+    /// A lane for each sink of the catalog, which all end with `stop`. What was to be deleted is gone before. None
+    /// where they do not run here: [`set_run_here`](Self::set_run_here).
     pub(super) async fn start(
         delivery: &Arc<Delivery>,
         catalog: &Arc<Catalog>,
@@ -82,7 +82,8 @@ impl Sinks {
         changes.set_done(u64::MAX);
     }
 
-    /// Lets go of what is kept for sinks that somebody deleted. What cannot be written is done by the next start.
+    /// Lets go of what is kept for sinks that somebody deleted. What cannot be written is done by the next start. The
+    /// mark in the catalog goes last, so that a kill in between leaves the rest to the next start.
     async fn delete_marked(&self) {
         for name in self.catalog.sinks_to_delete() {
             let (delivery, catalog) = (Arc::clone(&self.delivery), Arc::clone(&self.catalog));
@@ -113,8 +114,8 @@ impl Sinks {
         }
     }
 
-    /// Makes the running sinks those of the catalog, which has those of the configuration, and takes changed files. What
-    /// cannot be used is told, and leaves its sink as it is.
+    /// Makes the running sinks those of the catalog, which has those of the configuration, and takes changed files.
+    /// What cannot be used is told, and leaves its sink as it is.
     pub(super) async fn apply(&self) {
         let mut threads = self.threads.lock().await;
         if self.stop.is_cancelled() {
@@ -208,7 +209,8 @@ impl Sinks {
         Ok(())
     }
 
-    /// Waits until all lanes have ended, or until the time is over: then some are still in a call.
+    /// Waits until all lanes have ended, or until the time is over: then some are still in a call. A call of a plugin
+    /// can take as long as its deadline.
     pub(super) async fn ended(&self, time_max: Duration) -> bool {
         let joined = async {
             let threads = std::mem::take(&mut *self.threads.lock().await);
@@ -219,7 +221,7 @@ impl Sinks {
     }
 }
 
-/// The settings that a lane works with. Whether it works is its hold's to say.
+/// The settings that a lane works with. They are always enabled, because its hold says whether it works.
 fn of_lane(sink: &Sink) -> settings::Sink {
     settings::Sink {
         enabled: true,
@@ -227,10 +229,11 @@ fn of_lane(sink: &Sink) -> settings::Sink {
     }
 }
 
-/// How much more willing a thread that runs a plugin from a file is to wait for others, as the system counts it. One that
-/// runs a built-in plugin is as good as any: requests would wait for what it writes.
+/// How much more willing a thread that runs a plugin from a file is to wait for others, as the system counts it. One
+/// that runs a built-in plugin is as good as any: requests would wait for what it writes.
 const NICE: i32 = 5;
 
+/// A panic of a lane ends this sink alone, and the status shows it as crashed.
 fn spawn(threads: &mut HashMap<Arc<str>, JoinHandle<()>>, lane: Lane) -> Result<(), DaemonError> {
     let runtime = Handle::current();
     let status = lane.status();

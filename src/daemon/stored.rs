@@ -1,7 +1,7 @@
 //! The files of a data folder: opened, repaired, restored.
 //!
-//! **Invariant**: a file that turns out to be damaged when it is opened is made anew once, and no file is touched without
-//! the lock of its folder.
+//! **Invariant**: a file that turns out to be damaged when it is opened is made anew once, and no file is touched
+//! without the lock of its folder.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -42,7 +42,8 @@ impl Stored {
         }
     }
 
-    /// Opens the copies of a node, which have everything that its cluster has.
+    /// Opens the copies of a node, which have everything that its cluster has. The journal is opened last, because its
+    /// lowest number comes from the pool.
     async fn open_copies(
         data_dir: &Path,
         settings: &Settings,
@@ -76,7 +77,8 @@ impl Stored {
         })
     }
 
-    /// Opens the files of a daemon alone, after those that are damaged were repaired.
+    /// Opens the files of a daemon alone, after those that are damaged were repaired. Each file is rebuilt once at
+    /// most. Otherwise a file that stays damaged would never let the start end.
     pub(super) async fn open_files(
         data_dir: &Path,
         settings: &Settings,

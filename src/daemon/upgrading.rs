@@ -1,8 +1,8 @@
-//! What both listeners say while files are upgraded, or a node waits for others, which may take minutes: that the process
-//! lives, and how far it is.
+//! What both listeners say while files are upgraded, or a node waits for others, which may take minutes: that the
+//! process lives, and how far it is.
 //!
-//! **Invariant**: nothing but `/healthz` is answered with success, and both listeners are free again before the daemon binds
-//! them for its own.
+//! **Invariant**: nothing but `/healthz` is answered with success, and both listeners are free again before the daemon
+//! binds them for its own.
 
 use std::os::linux::net::SocketAddrExt as _;
 use std::os::unix::ffi::OsStrExt as _;
@@ -22,7 +22,8 @@ use observe::metrics::Metrics;
 use settings::{Engine, Networks, Settings};
 use sqlite::beside;
 
-/// How often the supervisor is notified that it has to wait, and for how long more.
+/// How often the supervisor is notified that it has to wait, and for how long more. systemd ends a start that takes too
+/// long, unless it is asked for more time.
 const NOTIFIED_EVERY: Duration = Duration::from_secs(5);
 const WAITS_FOR: Duration = Duration::from_secs(60);
 /// How long an answer that is on its way has when the upgrade is done.
@@ -64,8 +65,8 @@ pub(super) fn look(data_dir: &Path, settings: &Settings) -> Result<Vec<Upgrade>,
     }
 }
 
-/// Upgrades the files, if there is something to upgrade, while both listeners say so. What fails is reported by the start,
-/// which tries it again.
+/// Upgrades the files, if there is something to upgrade, while both listeners say so. What fails is reported by the
+/// start, which tries it again.
 ///
 /// # Errors
 /// Those of [`upgrade::look`]; a listener cannot be bound.
@@ -100,8 +101,8 @@ pub(super) async fn run(data_dir: &Path, settings: &Settings) -> Result<(), Daem
     Ok(())
 }
 
-/// Says on both listeners, in the log and to the supervisor how far `working` is, until it is done. The listeners are free
-/// then.
+/// Says on both listeners, in the log and to the supervisor how far `working` is, until it is done. The listeners are
+/// free then.
 ///
 /// # Errors
 /// A listener cannot be bound; what was done until then stays so.

@@ -1,8 +1,8 @@
 //! What is looked after while the daemon runs: room on the disk, retention, views, floods, old progress,
 //! memory after a burst, when keys were used.
 //!
-//! **Invariant**: the gate closes before the disk is full, and opens again when there is room. It does not close for room
-//! that the daemon's own logs take.
+//! **Invariant**: the gate closes before the disk is full, and opens again when there is room. It does not close for
+//! room that the daemon's own logs take.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -25,12 +25,14 @@ const QUIET_SECONDS: u64 = 10;
 /// Seconds in which nothing moved before that.
 const STILL_SECONDS: u64 = 2;
 const EXPIRE_SECONDS: u64 = 600;
-/// Views are made for so long in a second, with pauses for the lanes.
+/// Views are made for so long in a second, with pauses for the lanes. The lanes write the same file.
 const VIEWS_TIME: Duration = Duration::from_millis(500);
 const VIEWS_PAUSE: Duration = Duration::from_millis(20);
-/// While the disk is nearly full, the files are made as small as they can be this often.
+/// While the disk is nearly full, the files are made as small as they can be this often. Each time, all write-ahead
+/// logs are copied back, which waits for readers.
 const GIVE_BACK_EVERY: Duration = Duration::from_mins(1);
-/// Seconds between writes of when keys were used, and when screens were seen.
+/// Seconds between writes of when keys were used, and when screens were seen. Each use would be a commit of the catalog
+/// otherwise.
 const KEY_USES_SECONDS: u64 = 60;
 
 pub(super) struct Watch {
@@ -112,8 +114,8 @@ impl Watch {
     }
 
     /// Payloads that no sink needs, and bodies of refused requests, are the first to go when the disk is nearly full.
-    /// `is_stuck`: payloads could not be deleted in the last round. In an outage of the database no round can delete them, so
-    /// only its begin and its end are logged.
+    /// `is_stuck`: payloads could not be deleted in the last round. In an outage of the database no round can delete
+    /// them, so only its begin and its end are logged.
     async fn keep(&self, disk_is_low: bool, is_stuck: &mut bool) {
         let unless_low = |retention: Retention| Retention {
             bytes_max: if disk_is_low { 0 } else { retention.bytes_max },

@@ -23,7 +23,8 @@ pub(super) struct Epochs {
 }
 
 impl Epochs {
-    /// Begins the first one, unless another node has, or the one that is wanted.
+    /// Begins the first one, unless another node has, or the one that is wanted. All nodes have the same, because a
+    /// renderer may continue on any of them.
     pub(super) async fn begin(
         pool: &Arc<Pool>,
         wanted: watch::Receiver<Epoch>,

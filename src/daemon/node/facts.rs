@@ -1,7 +1,7 @@
 //! What this node says of itself to the others, every second.
 //!
-//! **Invariant**: two nodes with the same declared configuration, the same components and the same admin tokens say the same
-//! digests.
+//! **Invariant**: two nodes with the same declared configuration, the same components and the same admin tokens say the
+//! same digests.
 
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
@@ -61,7 +61,8 @@ impl Facts {
     }
 }
 
-/// Of what the configuration declares and other nodes must declare, too. Secrets of sinks may differ.
+/// Of what the configuration declares and other nodes must declare, too. Secrets of sinks may differ. Keys are compared
+/// by their digests, because the text has them masked.
 fn declared(settings: &Settings) -> ShortDigest {
     let Settings {
         streams,
@@ -93,7 +94,7 @@ struct Components {
 }
 
 impl Components {
-    /// Read again only where a file was changed.
+    /// Read again only where a file was changed. A component has many megabytes, and this is asked every second.
     fn digest(&self) -> ShortDigest {
         let seen = look(&self.folder);
         let mut known = self.digest.lock().unwrap_or_else(PoisonError::into_inner);

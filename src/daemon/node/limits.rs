@@ -1,7 +1,7 @@
 //! The limits of keys over all nodes: what this node uses of them, and what the others do.
 //!
-//! **Invariant**: a node that hears of the others again after a while uses almost nothing of any rate at first. Bytes of a day
-//! are passed by at most what other nodes store until this one hears of it.
+//! **Invariant**: a node that hears of the others again after a while uses almost nothing of any rate at first. Bytes
+//! of a day are passed by at most what other nodes store until this one hears of it.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -20,7 +20,8 @@ const EVERY_SHARED: Duration = Duration::from_millis(250);
 /// What a key without a daily limit stored is for people: it is published so often.
 const EVERY_UNLIMITED: Duration = Duration::from_mins(1);
 const LOOK_MAX: Duration = Duration::from_secs(3);
-/// A node that has not looked for so long is held for dead by the others.
+/// A node that has not looked for so long is held for dead by the others. Its shares are divided among them then, so it
+/// uses none of them any more.
 const AWAY: Duration = Duration::from_secs(3);
 
 /// What a node stored of a key: a day since 1970, and bytes.
@@ -72,7 +73,8 @@ impl KeyLimits {
         }
     }
 
-    /// One look, and the pause behind it.
+    /// One look, and the pause behind it. After an error the connection is replaced, because it may be in the middle of
+    /// an answer.
     async fn step(&mut self) {
         if let Err(error) = within(LOOK_MAX, self.look()).await {
             tracing::debug!(%error, "the limits of keys cannot be compared with other nodes");
@@ -185,7 +187,7 @@ fn published_share(rate: PublishedRate) -> Option<PublishedShare<RateId>> {
     })
 }
 
-/// What that is in a second, rounded up.
+/// What that is in a second, rounded up. Rounded down, a key that is used rarely would want nothing.
 fn per_second(wanted: u64, elapsed: Duration) -> u64 {
     let elapsed = elapsed.as_millis().max(1);
     let rate = (u128::from(wanted) * 1_000).div_ceil(elapsed);
