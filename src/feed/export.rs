@@ -98,7 +98,8 @@ pub async fn answer(
 }
 
 impl Export {
-    /// Reads the next items: all, or those with the requested keys.
+    /// Reads the next items: all, or those with the requested keys. Requested keys are sorted, so that the last key
+    /// says where the next page begins.
     async fn items(&self) -> Result<Vec<Item>, PoolError> {
         let after = self.after.as_deref();
         let Some(keys) = &self.query.keys() else {

@@ -27,7 +27,7 @@ const PAUSE_FACTOR: u32 = 20;
 #[derive(Debug)]
 pub(super) struct Body {
     pub(super) bytes: Bytes,
-    /// A digest of the bytes, as an entity tag.
+    /// A digest of the bytes, as an entity tag. A change that leaves the bytes as they are is answered 304.
     pub(super) tag: String,
     /// Number of a change of the stream behind which nothing is included; only in a cluster.
     pub(super) through: ChangeSeq,
@@ -69,7 +69,8 @@ struct Entry {
     looked_at: u64,
 }
 
-/// The body of one query; its lock is held while the body is built.
+/// The body of one query; its lock is held while the body is built. Other requests wait for it instead of building the
+/// same body.
 #[derive(Debug, Default)]
 struct Slot(tokio::sync::Mutex<Option<Kept>>);
 
@@ -78,7 +79,8 @@ struct Kept {
     outcome: Outcome,
     /// Number of the stream's last change that the body includes for certain.
     seq: ChangeSeq,
-    /// Number of the last change of any stream when the body was last found to be current.
+    /// Number of the last change of any stream when the body was last found to be current. As long as it is the newest,
+    /// the stream is not looked up.
     head: ChangeSeq,
     built: Instant,
     took: Duration,

@@ -206,6 +206,7 @@ impl GetFeed {
         Ok(body.await?)
     }
 
+    /// The text is written on a blocking thread, because a large one would hold up other requests.
     async fn build(
         &self,
         stream: Arc<str>,

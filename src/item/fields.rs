@@ -12,7 +12,7 @@ use std::collections::HashMap;
 
 use memchr::{memchr2, memchr3};
 
-/// Up to this many fields, names are looked for one after the other.
+/// Up to this many fields, names are looked for one after the other. A table of hashes costs more than that.
 const LINEAR_MAX: usize = 16;
 
 /// Iterates the members of a flat JSON object text: the name with its quotes and escapes as written, and

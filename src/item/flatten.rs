@@ -45,7 +45,7 @@ use seen::Seen;
 
 /// Longest item key in bytes.
 pub const ITEM_KEY_BYTES_MAX: usize = 512;
-/// Items with an unusable key are listed up to this many, then parsing stops.
+/// Items with an unusable key are listed up to this many, then parsing stops. The message must fit a response.
 const DETAILS_MAX: usize = 20;
 /// Positions are kept in 32 bits, those of rewritten names after those of the body.
 const BODY_BYTES_MAX: usize = 1 << 30;

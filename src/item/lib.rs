@@ -79,7 +79,8 @@ pub struct Items {
     places: Places,
 }
 
-/// Where every [`STRIDE`]th item begins, once somebody wanted to begin in the middle.
+/// Where every [`STRIDE`]th item begins, once somebody wanted to begin in the middle. Without them, each batch of a
+/// long request would read all items before its first.
 #[derive(Clone, Debug, Default)]
 struct Places(OnceLock<Arc<[usize]>>);
 
@@ -162,7 +163,7 @@ impl Items {
         })
     }
 
-    /// Items of an older encoding in the one of today. `bytes` were checked.
+    /// Items of an older encoding in the one of today. `bytes` were checked. Readers know the encoding of today only.
     #[cold]
     fn rewritten(bytes: &[u8], count: u32, action: Action) -> Self {
         let mut writer = ItemsWriter::new(usize::MAX, bytes.len() + 8 * count as usize);

@@ -14,7 +14,8 @@ use super::{
     WITH_FLAGS, meta, shape,
 };
 
-/// Memory for more bytes than this is not used again.
+/// Memory for more bytes than this is not used again. Otherwise one large request would keep its memory for all that
+/// follow.
 const KEPT_BYTES_MAX: usize = 64 << 10;
 
 thread_local! {

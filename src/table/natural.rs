@@ -35,6 +35,7 @@ fn is_number(run: &str) -> bool {
     run.starts_with(|first: char| first.is_ascii_digit())
 }
 
+/// The digits stay text, because a run can have more of them than a number holds.
 fn by_value(one: &str, other: &str) -> Ordering {
     let (one, other) = (one.trim_start_matches('0'), other.trim_start_matches('0'));
     one.len().cmp(&other.len()).then_with(|| one.cmp(other))

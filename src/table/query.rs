@@ -95,7 +95,7 @@ pub(super) enum Shape {
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Query {
     pub(super) format: Format,
-    /// What the key sees, unless it sees everything.
+    /// What the key sees, unless it sees everything. It is part of the query, because equal queries share one body.
     pub(super) limits: Option<Arc<ItemFilter>>,
     pub(super) fields: Fields,
     pub(super) names: Names,
@@ -259,7 +259,8 @@ impl Query {
             && self.conditions.holds(&record(item, stream))
     }
 
-    /// The same for all rows, in the order of their keys.
+    /// The same for all rows, in the order of their keys. A sorted table needs all rows at once, and an export reads
+    /// page by page.
     pub fn of_all_rows(self) -> Self {
         Self {
             sort: Vec::new(),

@@ -49,7 +49,8 @@ fn push(query: &Query, value: &str, out: &mut String) {
     }
 }
 
-/// Whether a spreadsheet would compute it: it begins like a formula, and is no number (CWE-1236).
+/// Whether a spreadsheet would compute it: it begins like a formula, and is no number (CWE-1236). Otherwise negative
+/// numbers would become texts.
 fn is_formula(value: &str) -> bool {
     let is_number = || {
         let unsigned = value.strip_prefix('+').unwrap_or(value);

@@ -34,7 +34,8 @@ impl<'a> Sorter<'a> {
         }
     }
 
-    /// Looks at an item. False: the first ones alone have too many bytes.
+    /// Looks at an item. False: the first ones alone have too many bytes. Items are sorted when twice the rows are
+    /// held, so that not each item costs a sort.
     pub fn push(&mut self, item: Item) -> bool {
         self.bytes += bytes(&item);
         self.kept

@@ -95,7 +95,7 @@ impl<'a> Writer<'a> {
         }
     }
 
-    /// Goes on after so many rows.
+    /// Continues after this number of rows, because an export has a writer for each page.
     pub fn after(self, rows: usize) -> Self {
         Self { rows, ..self }
     }

@@ -9,7 +9,8 @@ use super::query::{Names, Query, Shape};
 use item::{field_name, members};
 use select::Value;
 
-/// Elements of elements, at most; what is deeper is JSON text.
+/// Elements of elements, at most; what is deeper is JSON text. Each level is a call of a function, and a name can have
+/// any number of dots.
 const DEPTH_MAX: usize = 32;
 pub(super) const PROLOG: &str = "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n";
 

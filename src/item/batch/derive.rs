@@ -25,7 +25,7 @@ const STREAM_NAME_CHARS_MAX: usize = 128;
 
 /// Names that a step may be about: more than an item has fields.
 const NAMES_MAX: usize = 100_000;
-/// What an entry takes, beside its items and its place in the batch.
+/// What an entry takes, beside its items and its place in the batch. The two numbers are the counters of its `Arc`.
 const ENTRY_BYTES: usize = size_of::<Entry>() + 2 * size_of::<usize>();
 
 /// Why a batch cannot be derived.
@@ -102,6 +102,7 @@ impl Batch {
         self.slices.len() * (size_of::<Slice>() + ENTRY_BYTES)
     }
 
+    /// The suffix includes the steps before, so that a batch which was made in another way has another id.
     fn derived(
         &self,
         slices: Vec<Slice>,

@@ -112,7 +112,8 @@ impl Batch {
         Some(self.of_fill(span, &digest).unwrap_or(digest))
     }
 
-    /// The digest of items in the filling; none without one. Of a page each item counts as it was then.
+    /// The digest of items in the filling; none without one. Of a page each item counts as it was then. Each text
+    /// follows its length, so that no two pages have the same bytes.
     fn of_fill(&self, span: Span, items: &[u8; 32]) -> Option<[u8; 32]> {
         let fill = self.fill?;
         let mut digest = Sha256::new();

@@ -97,7 +97,8 @@ impl Batch {
             .collect()
     }
 
-    /// The names of all fields, in the order of their first appearance.
+    /// The names of all fields, in the order of their first appearance. Of items with one shape only the first is read,
+    /// because the others have the same names.
     pub fn field_names(&self) -> Vec<String> {
         let mut shapes = HashSet::new();
         let mut known = HashSet::new();

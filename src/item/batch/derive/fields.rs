@@ -154,6 +154,7 @@ impl Batch {
         Ok(slices)
     }
 
+    /// The base keeps the positions of the items, because ids and the order of acceptance are made of them.
     fn replaced(&self, slice: &Slice, items: Items) -> Slice {
         let entry = Entry {
             items,
@@ -190,6 +191,7 @@ fn push_field(out: &mut String, name: &str, value: &str) {
     out.push_str(value);
 }
 
+/// A zero ends each text. Otherwise `ab`, `c` would be the same as `a`, `bc`.
 fn texts<'a>(texts: impl IntoIterator<Item = &'a String>) -> impl Iterator<Item = u8> {
     texts
         .into_iter()

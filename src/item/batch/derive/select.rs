@@ -53,7 +53,8 @@ impl Batch {
         })
     }
 
-    /// How many slices a selection is, and whether it has an item more than once.
+    /// How many slices a selection is, and whether it has an item more than once. They are counted first, so that a
+    /// selection that is too large takes no memory.
     fn runs_of(&self, indexes: &[u32], ends: &[u32]) -> Result<(usize, bool), DeriveError> {
         let mut seen = vec![0_u64; (self.items as usize).div_ceil(64)];
         let (mut runs, mut is_repeated, mut hint) = (0, false, 0);
