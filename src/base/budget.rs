@@ -17,7 +17,8 @@ pub struct Budget {
     bytes_max: u64,
     share_bytes_max: u64,
     taken: AtomicU64,
-    /// Of that, what gives way and is not given back yet.
+    /// Of that, what gives way and is not given back yet. It counts as free already. Otherwise more portions than
+    /// needed would be closed.
     leaving: AtomicU64,
     /// Portions whose bodies are not complete, the oldest first.
     waiting: Mutex<BTreeMap<u64, Waiting>>,

@@ -113,7 +113,8 @@ fn is_hidden(character: char, before: Option<char>) -> bool {
     }
 }
 
-/// The known word that was probably meant, if one is near enough.
+/// The known word that was probably meant, if one is near enough. A long word is not compared, because the time grows
+/// with the lengths of both.
 pub fn nearest<'a>(word: &str, known: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
     if word.len() > 256 {
         return None;

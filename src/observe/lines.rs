@@ -22,7 +22,7 @@ use base::clock;
 const WAIT_MAX: Duration = Duration::from_millis(100);
 /// How long the end of the process waits for lines.
 const FLUSH_MAX: Duration = Duration::from_secs(1);
-/// Bytes of lines that wait; more are dropped.
+/// Bytes of lines that wait; more are dropped. A log that nobody reads would otherwise fill the memory.
 const BYTES_MAX: usize = 256 << 10;
 /// How long dropped lines are a problem after they can be written again.
 const PROBLEM_TIME: Duration = Duration::from_mins(10);

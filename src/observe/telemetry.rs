@@ -190,7 +190,8 @@ impl Tracer {
         }
     }
 
-    /// Nothing of this request will be delivered.
+    /// Nothing of this request will be delivered. Its place among the oldest stays, because finding it would take a
+    /// search.
     pub fn forget(&self, request_id: Uuid) {
         if let Some(inner) = &self.0 {
             inner.kept().traces.remove(&request_id);

@@ -150,6 +150,7 @@ impl FailStop {
         !self.is_blown()
     }
 
+    /// The first reason stays, because later errors follow from it.
     fn blow(&self, state: WriteState, path: &Path, reason: &str) {
         let mut blown = false;
         self.state.send_if_modified(|now| {

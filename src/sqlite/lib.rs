@@ -57,7 +57,7 @@ const WAL_SHARE_KEPT: u64 = 32;
 const WRITER_WAITS_MAX: Duration = Duration::from_secs(1);
 
 /// Opens the one writing connection of a file, in WAL mode. There are no automatic checkpoints: the
-/// owner of the file has a [`FileWriter`] see to them.
+/// owner of the file has a [`FileWriter`] see to them. It has no mutex, because one thread at a time uses it.
 ///
 /// # Errors
 /// SQLite's; also when a setting did not take.
@@ -216,7 +216,8 @@ pub fn copy(connection: &Connection, into: &str) -> Result<(), rusqlite::Error> 
     Ok(())
 }
 
-/// The same of a file that this process has not open. What an earlier process left unfinished is taken back first.
+/// The same of a file that this process has not open. What an earlier process left unfinished is taken back first. That
+/// takes a connection that may write.
 pub fn copy_at_rest(path: &Path, into: &str) -> Result<(), rusqlite::Error> {
     let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
     let connection = Connection::open_with_flags(path, flags)?;

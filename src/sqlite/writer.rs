@@ -20,7 +20,8 @@ const RESTART_FACTOR: u32 = 4;
 const READERS_WAITED_FOR: Duration = Duration::from_millis(200);
 
 thread_local! {
-    /// Frames in the log that this thread has committed to last, until somebody has asked.
+    /// Frames in the log that this thread has committed to last, until somebody has asked. SQLite's hook is a function
+    /// without data, so it cannot reach the writer.
     static COMMITTED_FRAMES: Cell<Option<u32>> = const { Cell::new(None) };
 }
 

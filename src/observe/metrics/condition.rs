@@ -125,7 +125,7 @@ metrics! {
 }
 
 impl ConditionGauges {
-    /// Forgets the numbers of before.
+    /// Forgets the numbers of before. Otherwise a sink, a stream or a file that is gone would keep its last ones.
     pub fn begin(&self) {
         self.sink_state.clear();
         self.sink_rejected.clear();

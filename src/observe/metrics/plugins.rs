@@ -13,7 +13,7 @@ use thiserror::Error;
 
 use super::row::metrics;
 
-/// Names of one sink.
+/// Names of one sink. Plugins choose them, and each is a series.
 const NAMES_MAX: usize = 100;
 const NAME_BYTES_MAX: usize = 64;
 

@@ -177,7 +177,7 @@ pub struct Recent(Mutex<State>);
 #[derive(Debug)]
 struct State {
     all: Ring,
-    /// By the slot of their minute; none: nothing was timed.
+    /// By the slot of their minute; none: nothing was timed. A minute without requests takes no memory.
     took: Vec<Option<Box<TookMinute>>>,
     connectors: HashMap<Arc<str>, Ring>,
 }
