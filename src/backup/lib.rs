@@ -210,6 +210,7 @@ impl Backups {
         is_plain && self.dirs.iter().any(|dir| place.starts_with(real(dir)))
     }
 
+    /// The hold begins before the numbers are read, so that no payload is released in between.
     async fn begin(&self) -> Result<Run, BackupError> {
         let turn = Arc::clone(&self.turn).try_lock_owned();
         let turn = turn.map_err(|_| BackupError::Running)?;

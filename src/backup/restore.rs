@@ -124,7 +124,8 @@ fn check(manifest: &Manifest) -> Result<(), String> {
     Ok(())
 }
 
-/// Writes every file; the epoch of the pool.
+/// Writes every file; the epoch of the pool. Each is compared with its digest, because the backup may have been damaged
+/// since.
 fn write(manifest: &Manifest, backup: &Path, data_dir: &Path) -> Result<Epoch, RestoreError> {
     for file in &manifest.files {
         let path = data_dir.join(&file.name);

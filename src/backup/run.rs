@@ -83,6 +83,7 @@ impl Run {
         Ok(())
     }
 
+    /// The file is made first, for this user only: SQLite writes into it and keeps its mode.
     pub(super) fn copy(&self, file: &'static str, folder: &Folder) -> Result<(), BackupError> {
         let path = folder.path.join(file);
         let failed = |reason| write_failed(&path, reason);

@@ -110,7 +110,8 @@ fn copy_log(data_dir: &Path, log_path: &Path) -> Result<Option<String>, RepairEr
     Ok(Some(name))
 }
 
-/// If somebody met damage in the file, whether and why it is made anew.
+/// If somebody met damage in the file, whether and why it is made anew. A mark without damage is renamed, so that a
+/// second one soon after is noticed.
 pub(super) fn look_at_mark(path: &Path, kind: &Kind) -> Result<Option<String>, RepairError> {
     let mark = mark_of(path);
     let said = match std::fs::read_to_string(&mark) {
@@ -150,6 +151,7 @@ fn is_recent(at: SystemTime) -> bool {
     at.elapsed().is_ok_and(|age| age < AGAIN)
 }
 
+/// A format that differs from the known one by one bit may be damage, so the tables are compared.
 pub(super) fn is_newer(path: &Path, kind: &Kind) -> Result<bool, RepairError> {
     let image = Image::open(path)?;
     let version = image.version();

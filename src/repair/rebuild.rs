@@ -11,7 +11,8 @@ use super::{Kind, RepairError, beside, is_there, log_repair, remove, salvage, st
 use base::clock::{self, Unix};
 use sqlite::suspect::mark_of;
 
-/// Sets a file aside and puts in its place what can be read of it.
+/// Sets a file aside and puts in its place what can be read of it. The repair is recorded before the files change
+/// places, so that a kill in between loses no report.
 pub(super) fn rebuild_file(
     data_dir: &Path,
     kind: &Kind,
@@ -81,7 +82,8 @@ fn write_rebuilt(
     flush().map_err(|reason| RepairError::file(new, reason))
 }
 
-/// Lets a new file that is complete and the old one change places.
+/// Lets a new file that is complete and the old one change places. The mark goes last, because the next start must
+/// repeat this if it is interrupted.
 pub(super) fn finish(data_dir: &Path, kind: &Kind) -> Result<(), RepairError> {
     let begin = format!("{}.salvaged-", kind.name);
     let entries = data_dir

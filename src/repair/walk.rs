@@ -145,7 +145,8 @@ impl<'a> Walk<'a> {
         Ok(())
     }
 
-    /// Meets the pages that are in no tree because they are free. False if not all of them can be known.
+    /// Meets the pages that are in no tree because they are free. False if not all of them can be known. Otherwise rows
+    /// that were deleted would be found as strays.
     pub(super) fn free(&mut self) -> bool {
         let Some(first) = self.image.page(1) else {
             return false;
