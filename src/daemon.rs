@@ -66,10 +66,10 @@ pub use upgrade::{Upgrade, look as look_at_formats};
 /// How long answers may take to leave after a file failed.
 const FAILED_GRACE: Duration = Duration::from_millis(500);
 
-/// How long renderers may take to hear that the daemon stops.
+/// How long renderers may take to hear that the daemon stops. A renderer that does not read would otherwise keep the
+/// process.
 const RENDERERS_GRACE: Duration = Duration::from_secs(1);
 
-/// A running daemon.
 #[derive(Debug)]
 pub struct Daemon {
     /// Where the service listener is reached: `http://127.0.0.1:8080` or `unix:/…`.

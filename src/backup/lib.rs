@@ -74,7 +74,6 @@ pub enum BackupError {
         #[source]
         reason: rusqlite::Error,
     },
-    /// A copy is not good.
     #[error("the copy of {file} is not good: {problem}; nothing of the backup is left")]
     NotGood {
         file: &'static str,

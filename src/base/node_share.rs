@@ -15,7 +15,6 @@ impl NodeShare {
         Self(parts).clamp(Self::MIN, Self::WHOLE)
     }
 
-    /// Parts of the whole.
     pub fn parts(self) -> u32 {
         self.0
     }

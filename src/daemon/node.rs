@@ -239,7 +239,6 @@ impl RunningNode {
         &self.log
     }
 
-    /// Where the database is.
     pub(super) fn database(&self) -> &Database {
         &self.database
     }

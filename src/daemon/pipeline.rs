@@ -22,7 +22,6 @@ use observe::telemetry::Tracer;
 use settings::Settings;
 use webhook::Headers;
 
-/// The pipeline of a configuration.
 pub struct Pipeline {
     ingest: Arc<Ingest>,
     stored: Stored,
@@ -116,7 +115,6 @@ impl Pipeline {
         Ok(Some(entry.items.clone()))
     }
 
-    /// Ends it.
     pub async fn close(self) {
         self.stored.journal.close().await;
         remove(&self.folder);

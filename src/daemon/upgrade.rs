@@ -59,7 +59,6 @@ impl Upgrade {
         )
     }
 
-    /// The name of the file.
     pub(super) fn file(&self) -> &'static str {
         self.kind.name
     }

@@ -37,7 +37,6 @@ pub use table::{Format, Query, Sorter};
 
 const X_TOTAL_COUNT: HeaderName = HeaderName::from_static("x-total-count");
 
-/// Parses the query of a request.
 pub(crate) fn query_of(format: Format, req: &mut Request) -> Result<Query, ApiError> {
     Query::read(format, |name| req.query(name)).map_err(|error| match error {
         QueryError::Syntax(error) => error.into(),

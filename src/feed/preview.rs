@@ -7,7 +7,6 @@ use pool::{Item, PageLimit, Pool};
 use select::{FieldEntry, Fields, Own, Scope, Source, Value};
 use table::{Format, Found, Query, Row, body, columns, wanted};
 
-/// Limit of the preview.
 const FIRST: PageLimit = PageLimit {
     rows: 10,
     bytes: 1 << 20,

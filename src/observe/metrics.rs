@@ -195,7 +195,6 @@ impl Metrics {
         }
     }
 
-    /// The rows of all metrics.
     pub fn rows() -> impl Iterator<Item = &'static MetricRow> {
         [
             Self::ROWS,

@@ -28,7 +28,6 @@ const FILES: [&str; 6] = [
     "catalog.db-wal",
 ];
 
-/// Condition of the daemon.
 #[derive(Debug)]
 pub struct Condition {
     /// The configured sinks, then sinks that are no longer configured and whose data was not deleted.
@@ -62,7 +61,6 @@ pub struct Amounts {
 }
 
 impl Operator {
-    /// Measures the condition.
     pub async fn condition(&self) -> Condition {
         let mut unreadable = Vec::new();
         let mut sinks = Vec::new();

@@ -33,7 +33,6 @@ pub enum Content {
     Nothing(&'static str),
 }
 
-/// An item of a request.
 #[derive(Debug)]
 pub struct ItemContent {
     pub key: String,
@@ -43,7 +42,6 @@ pub struct ItemContent {
     pub fields_left_out: usize,
 }
 
-/// A field of an item.
 #[derive(Debug)]
 pub struct FieldContent {
     /// Its flattened name.

@@ -101,7 +101,6 @@ pub struct About {
     /// When the daemon started, by the uptime clock. Durations are measured by it, because the wall clock can be set.
     pub started: Instant,
     pub storage: Storage,
-    /// Maximum bytes of a component.
     pub component_bytes_max: usize,
 }
 
@@ -130,7 +129,6 @@ pub struct OperatorParts {
     pub about: Arc<About>,
     /// The configuration, and the result of the last reload.
     pub configuration: Arc<InUse>,
-    /// The certificates of the listeners.
     pub certificates: Arc<Certificates>,
     /// Changes of sinks, which the daemon applies.
     pub sink_changes: Arc<SinkChanges>,

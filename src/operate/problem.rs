@@ -36,7 +36,6 @@ pub enum ProblemKind {
     SinkBehind,
     /// Batches of a sink wait for a retry.
     SinkRetries,
-    /// A sink has dead letters.
     SinkDeadLetters,
     /// A listener has reached a limit of connections, in total or of one client.
     Connections,

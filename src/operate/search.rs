@@ -30,7 +30,6 @@ const STREAMS_MAX: usize = 200;
 /// Maximum bytes of items that are read from a stream.
 const ITEM_BYTES_MAX: usize = 1 << 20;
 
-/// A page of hits.
 #[derive(Debug, Default)]
 pub struct SearchPage {
     pub hits: Vec<SearchHit>,
@@ -119,7 +118,6 @@ impl Operator {
     }
 }
 
-/// A search in progress.
 struct Search<'a> {
     operator: &'a Operator,
     text: &'a str,

@@ -35,7 +35,6 @@ const REFUSED_KEY_AGE: Duration = Duration::from_hours(1);
 const CLOCK_REFUSALS: u32 = 10;
 
 impl Operator {
-    /// The current problems.
     pub fn problems(&self, condition: &Condition) -> Vec<Problem> {
         self.found(condition).all()
     }

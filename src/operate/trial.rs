@@ -18,7 +18,6 @@ use item::ItemsWriter;
 use item::batch::{Entry, Slice};
 use settings::{BodyFault, Section, Settings};
 
-/// Maximum items of a trial.
 pub const TRIAL_ITEMS_MAX: usize = 100;
 /// The stream of given items, if the sink names none.
 const STREAM: &str = "trial";

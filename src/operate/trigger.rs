@@ -46,7 +46,6 @@ pub enum TriggerError {
         /// The events that have a sample, as a list.
         known: String,
     },
-    /// It cannot be signed here.
     #[error(transparent)]
     CannotSign(#[from] CannotSign),
     #[error(transparent)]

@@ -95,7 +95,6 @@ pub enum RepairError {
     /// A file cannot be read or written.
     #[error("{} cannot be used for a repair: {reason}; free some disk space if the disk is full, and start again", .path.display())]
     File {
-        /// Which.
         path: PathBuf,
         /// What the system says.
         #[source]

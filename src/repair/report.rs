@@ -16,7 +16,6 @@ const REPAIRS_MAX: usize = 20;
 /// Streams that are named in a sentence.
 const NAMED_MAX: usize = 20;
 
-/// One repair of one file.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Repair {

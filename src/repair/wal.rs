@@ -42,7 +42,6 @@ pub(super) struct Looked {
     pub(super) mends: Vec<(u64, u8)>,
 }
 
-/// The salts of the first frame.
 fn first_salts(file: &File) -> io::Result<[u8; 8]> {
     let mut salts = [0; 8];
     read_whole(file, &mut salts, HEADER_BYTES as u64 + 8)?;

@@ -252,7 +252,6 @@ impl Query {
         matches!(self.format, Format::Ndjson | Format::Txt)
     }
 
-    /// Whether it wants an item.
     pub fn wants(&self, item: &Item, stream: &str) -> bool {
         let keys = self.keys.as_ref();
         keys.is_none_or(|keys| keys.contains(&item.key))

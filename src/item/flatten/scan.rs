@@ -80,7 +80,6 @@ impl<'a> Scan<'a> {
         self.text.as_bytes().get(at).copied().unwrap_or(0)
     }
 
-    /// Skips white space.
     #[inline]
     pub(super) fn skip_space(&mut self) {
         if self.peek() > b' ' {

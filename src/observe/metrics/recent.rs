@@ -83,7 +83,6 @@ struct TookMinute {
     counts: [u32; CLASSES],
 }
 
-/// The class of a time.
 fn class_of(took: Duration) -> usize {
     let micros = u64::try_from(took.as_micros()).unwrap_or(u64::MAX).max(4);
     let doublings = micros.ilog2();

@@ -7,14 +7,12 @@
 use prometheus_client::metrics::MetricType;
 use prometheus_client::registry::{Metric, Registry};
 
-/// One metric.
 #[derive(Clone, Copy)]
 pub struct MetricRow {
     /// Its name, without `headgate_` and `_total`.
     pub name: &'static str,
     /// The sentence about it, which needs no other beside it. Read it with [`MetricRow::about`].
     pub doc: &'static str,
-    /// Its type.
     pub kind: MetricType,
     /// What it counts.
     pub unit: &'static str,

@@ -80,9 +80,7 @@ pub(super) fn state<'a>(values: impl Iterator<Item = &'a [u8]>) -> Option<Arc<st
 /// What a request says that goes out in the course of a span.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Parent {
-    /// `traceparent`
     pub traceparent: String,
-    /// `tracestate`
     pub tracestate: Option<Arc<str>>,
 }
 

@@ -11,13 +11,11 @@ use base::order::Seq;
 use delivery::{Hold, LaneState, LaneStatus};
 use pool::{FillLeft, Filling, Undelivered};
 
-/// Condition of a sink.
 #[derive(Debug)]
 pub struct SinkCondition {
     pub name: Arc<str>,
     /// `None`: it is no longer configured, and its data was not deleted.
     pub lane: Option<Arc<LaneStatus>>,
-    /// Its cursor.
     pub cursor: Seq,
     /// Its lag, at most: requests after its cursor, requests in retries, and items of its fill. 0 if it has everything.
     pub lag: u64,

@@ -12,12 +12,10 @@ use pool::Item;
 const TITLE_VALUES: usize = 3;
 const TITLE_CHARS: usize = 40;
 
-/// A hit.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SearchHit {
     /// `item`, `request`, `stream`, `connector`, `key`, `read_key`, `sink` or `dead_letter`.
     pub kind: &'static str,
-    /// Its stream, if it has one.
     pub stream: Option<String>,
     /// Its key: that of the item or the dead letter's item, the id of a request, or a name.
     pub key: String,
@@ -40,7 +38,6 @@ pub(super) fn of_item(stream: &str, item: &Item) -> SearchHit {
     }
 }
 
-/// The page of an item.
 pub fn item_page(stream: &str, key: &str) -> String {
     let (stream, key) = (percent_encoded(stream), percent_encoded(key));
     format!("/streams/{stream}/item?key={key}")

@@ -174,7 +174,6 @@ fn few_enough(names: usize) -> Result<(), DeriveError> {
     }
 }
 
-/// Of rewritten slices.
 fn own_bytes(slices: &[Slice]) -> usize {
     slices
         .iter()

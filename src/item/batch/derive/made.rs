@@ -32,7 +32,6 @@ pub enum MadeError {
     Nothing,
 }
 
-/// The item of a line.
 struct Line {
     key: String,
     /// None: it is removed.
