@@ -21,8 +21,8 @@ mod jemalloc {
     #[global_allocator]
     static ALLOCATOR: Jemalloc = Jemalloc;
 
-    /// Two arenas, whose free pages go back to the system within a second, also while there is work. Before that, 16
-    /// arenas of the C library held 72 MB, of which 33 were in use.
+    /// Two arenas, whose free pages go back to the system within a second, also while there is work. Before that, up to
+    /// 16 arenas of the C library held 72 MB, of which 33 were in use.
     const OPTIONS: &CStr = c"narenas:2,dirty_decay_ms:1000,muzzy_decay_ms:0";
 
     // SAFETY: the only symbol of this name that is not weak, and of the type that jemalloc declares: a pointer to a

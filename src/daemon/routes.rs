@@ -145,7 +145,7 @@ fn admin_routes(parts: &AdminParts) -> Router {
 }
 
 /// What describes a listener. It is the same for everybody and needs no key. The document is made at the first call,
-/// because it is most of the work of a start.
+/// because it would be most of the work of a start.
 fn document_routes(document: &Arc<Document>, listener: docs::Listener) -> Router {
     let guide = docs::GetGuide {
         document: Arc::clone(document),

@@ -68,7 +68,8 @@ impl Upgrade {
     }
 }
 
-/// What is to be upgraded in a data folder. Writes nothing.
+/// What is to be upgraded in a data folder. Writes nothing. All files are looked at first, because the old version
+/// cannot read a file that was upgraded.
 ///
 /// # Errors
 /// [`DaemonError::Newer`] if a file has a format that this version does not know, [`DaemonError::NoRoom`] if the disk has

@@ -248,7 +248,7 @@ impl ItemsWriter {
 }
 
 /// The bytes without room for more: they may wait in memory for the journal. Few of them are copied, and the next writer uses
-/// their memory.
+/// their memory. Spare bytes would also make the shared buffer allocate its counter apart.
 fn into_bytes(mut bytes: Vec<u8>) -> Bytes {
     if bytes.capacity() <= KEPT_BYTES_MAX {
         let exact = Bytes::copy_from_slice(&bytes);

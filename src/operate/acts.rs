@@ -131,8 +131,8 @@ impl Operator {
         self.make_act(stream, act, repeatable, acting).await
     }
 
-    /// A PUT is noted before its intent is stored. An intent that this process does not know counts as one from before
-    /// the start.
+    /// A PUT is noted before its intent is stored. Otherwise the intent would count as another node's, or as one from
+    /// before the start.
     async fn make_act(
         &self,
         stream: &str,

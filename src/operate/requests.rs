@@ -172,8 +172,8 @@ impl Requests {
         })
     }
 
-    /// The accepted requests with the status, which is not `failed`. The first read is no larger than the page. If few
-    /// entries have the status, the next ones are.
+    /// The accepted requests with the status, which is not `failed`. The first read is no larger than the page. The
+    /// next ones are larger, because few entries have the status then.
     async fn accepted_page(
         &self,
         mut filter: Filter,

@@ -82,7 +82,8 @@ impl Operator {
     }
 
     /// Creates a sink from the settings in a body. When this returns, its cursor is stored, and it receives every
-    /// request that is accepted from then on.
+    /// request that is accepted from then on. Its plugin is started before anything is stored, so that a sink which
+    /// cannot start is an error of the call.
     ///
     /// # Errors
     /// See [`OperateError`]; nothing was changed then.
@@ -189,7 +190,8 @@ impl Operator {
     }
 
     /// Deletes a sink that was created at run time, or the data of one that is no longer configured; returns its
-    /// backlog. Without `discard`, a sink that was created at run time must have no undelivered data.
+    /// backlog. Without `discard`, a sink that was created at run time must have no undelivered data. A sink is marked
+    /// before its data is deleted, so that the next start continues after a kill.
     ///
     /// # Errors
     /// See [`OperateError`]; nothing was changed then.

@@ -50,7 +50,8 @@ pub const PAGE_BYTES: usize = 2_048;
 pub const PAGE_BYTES_BEFORE: usize = 4_096;
 /// The oldest SQLite that may write.
 const VERSION_MIN: i32 = 3_051_003;
-/// What is kept of a write-ahead log that has grown larger, at most, and which share of the disk that may be.
+/// What is kept of a write-ahead log that has grown larger, at most, and which share of the disk that may be. On a disk
+/// of 110 MB, logs of 59 MB once had all requests answered 503.
 const WAL_BYTES_KEPT: u32 = 64 << 20;
 const WAL_SHARE_KEPT: u64 = 32;
 /// How long a writer waits for another process that writes the file: what waits behind it is answered then.

@@ -94,7 +94,7 @@ struct Components {
 }
 
 impl Components {
-    /// Read again only where a file was changed. A component has many megabytes, and this is asked every second.
+    /// Read again only where a file was changed. A component can have megabytes, and this is asked every second.
     fn digest(&self) -> ShortDigest {
         let seen = look(&self.folder);
         let mut known = self.digest.lock().unwrap_or_else(PoisonError::into_inner);

@@ -87,6 +87,7 @@ impl KeyLimits {
         .await;
     }
 
+    /// A share that grows is published before it is used, so that all shares together are never more than the rate.
     async fn look(&mut self) -> Result<(), DatabaseError> {
         let now = since_boot();
         let keys = self.catalog.ingest_keys();
