@@ -34,8 +34,8 @@ const EVERY_AWAITED: Duration = Duration::from_millis(20);
 const EVERY_AWAY: Duration = Duration::from_millis(250);
 /// A beat that took so long has not come: the node is cut off.
 const BEAT_MAX: Duration = Duration::from_secs(3);
-/// From one look at transactions that are open for long to the next.
-const TRANSACTIONS_EVERY: Duration = Duration::from_secs(10);
+/// From one look at what is wrong with the server to the next.
+const SERVER_EVERY: Duration = Duration::from_secs(10);
 
 /// Asked before each beat. So each beat has what is true then, without a task that keeps it up to date.
 type Saying = Box<dyn Fn() -> Said + Send + Sync>;
@@ -139,7 +139,7 @@ impl Members {
             Ok(beat) => {
                 self.receive(&beat);
                 log.set_seen_everywhere(self.seen_everywhere());
-                self.look_for_transactions(begun).await;
+                self.look_at_server(begun).await;
             }
             Err(error) => self.lost(&error),
         }
@@ -150,9 +150,10 @@ impl Members {
         }
     }
 
-    /// Keeps which transactions of others hold the server up, from time to time.
-    async fn look_for_transactions(&mut self, now: Duration) {
-        let is_due = |before| now >= before + TRANSACTIONS_EVERY;
+    /// Keeps what is wrong with the server that answers, from time to time: transactions of others that hold it up, and
+    /// commits that wait for no standby.
+    async fn look_at_server(&mut self, now: Duration) {
+        let is_due = |before| now >= before + SERVER_EVERY;
         let Some(mut connection) = self
             .connection
             .take_if(|_| self.looked_at.is_none_or(is_due))
@@ -160,13 +161,23 @@ impl Members {
             return;
         };
         self.looked_at = Some(now);
-        match within(BEAT_MAX, connection.long_transactions()).await {
-            Ok(long) => self
-                .status
-                .change(|status| status.database.transactions = long),
+        let looked = async {
+            let long = connection.long_transactions().await?;
+            Ok((long, connection.asynchronous().await?))
+        };
+        match within(BEAT_MAX, looked).await {
+            Ok((transactions, asynchronous)) => self.status.change(|status| {
+                let database = &mut status.database;
+                if let Some(why) =
+                    (asynchronous.as_ref()).filter(|_| database.asynchronous.is_none())
+                {
+                    tracing::warn!("accepted requests are on no standby: {why}");
+                }
+                (database.transactions, database.asynchronous) = (transactions, asynchronous);
+            }),
             // Of a connection that has not answered nothing is used any more.
             Err(error) => {
-                tracing::debug!(%error, "cannot see who holds the database up");
+                tracing::debug!(%error, "cannot see what is wrong with the database");
                 return;
             }
         }

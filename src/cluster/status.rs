@@ -45,6 +45,8 @@ pub struct DatabaseStatus {
     pub standbys: Vec<String>,
     /// Why it cannot be reached.
     pub problem: Option<String>,
+    /// No commit waits for a standby, although the configuration promises it: a sentence.
+    pub asynchronous: Option<String>,
     /// Transactions of others that have been open for a minute, as sentences.
     pub transactions: Vec<String>,
 }

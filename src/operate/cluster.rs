@@ -251,6 +251,9 @@ impl Operator {
                 rfc3339(database.since)
             ));
         }
+        if let Some(why) = database.asynchronous {
+            push(format!("accepted requests are on no standby: {why}"));
+        }
         for sentence in database.transactions {
             push(format!("the server of the cluster is held up: {sentence}"));
         }

@@ -194,6 +194,17 @@ async fn of_server(
     Ok(())
 }
 
+/// Commits wait for no standby, although `durability = "standby"` promises it.
+const ASYNCHRONOUS: &str = "no commit of the server waits for a standby, so cluster.durability = \"standby\" cannot be kept; run ALTER SYSTEM SET synchronous_standby_names = 'NAME' and SELECT pg_reload_conf(), or set cluster.durability = \"local\", with which a failover can lose accepted requests";
+
+/// [`ASYNCHRONOUS`], if it is so.
+pub(super) async fn asynchronous(
+    connection: &mut PgConnection,
+) -> Result<Option<String>, DatabaseError> {
+    let (names, _) = standbys(connection).await?;
+    Ok(names.trim().is_empty().then(|| ASYNCHRONOUS.to_owned()))
+}
+
 /// Whether commits wait for a standby, as `durability = "standby"` promises.
 async fn of_standby(
     connection: &mut PgConnection,
@@ -201,9 +212,7 @@ async fn of_standby(
 ) -> Result<(), DatabaseError> {
     let (names, standbys) = standbys(connection).await?;
     if names.trim().is_empty() {
-        found.push(Finding::error(
-            "no commit of the server waits for a standby, so cluster.durability = \"standby\" cannot be kept; run ALTER SYSTEM SET synchronous_standby_names = 'NAME' and SELECT pg_reload_conf(), or set cluster.durability = \"local\", with which a failover can lose accepted requests".to_owned(),
-        ));
+        found.push(Finding::error(ASYNCHRONOUS.to_owned()));
     } else if standbys == 0 {
         found.push(Finding::warning(format!(
             "no standby of synchronous_standby_names = '{names}' is connected, or this role cannot see it; start the standby if it is not running, or run GRANT pg_monitor TO this role"

@@ -8,8 +8,8 @@ use sqlx::postgres::PgRow;
 use sqlx::{Connection as _, PgConnection, Row as _};
 use uuid::Uuid;
 
-use super::inspect::{OPEN_FOR, long_transactions};
-use super::{ClusterLock, Database, DatabaseCall, DatabaseError, within};
+use super::inspect::{OPEN_FOR, asynchronous, long_transactions};
+use super::{ClusterLock, Database, DatabaseCall, DatabaseError, Durability, within};
 
 /// Longest wait for an answer to what is no beat: of that, the caller knows how long it waits.
 const ANSWER_MAX: Duration = Duration::from_secs(10);
@@ -120,6 +120,18 @@ impl NodesConnection {
     pub async fn beat(&mut self, said: &NodeSaid) -> Result<Beat, DatabaseError> {
         let _timer = self.database.timer(DatabaseCall::Beat);
         beat(&mut self.connection, said).await
+    }
+
+    /// That no commit waits for a standby, although this node promises it, as a sentence. Who administers the server can
+    /// change that at any time.
+    ///
+    /// # Errors
+    /// The database's.
+    pub async fn asynchronous(&mut self) -> Result<Option<String>, DatabaseError> {
+        match self.database.durability {
+            Durability::Local => Ok(None),
+            Durability::Standby => asynchronous(&mut self.connection).await,
+        }
     }
 
     /// Transactions of others that have been open for a minute, as sentences.

@@ -400,6 +400,8 @@ async fn a_beat_that_waits_for_a_standby_takes_one_connection() {
     };
     let database = Database::new(&options).expect("plain");
     let node = Living::start(&database, "a", Said::default()).await;
+    let promises = |cluster: &ClusterStatus| cluster.database.asynchronous.is_some();
+    node.knows(promises).await;
     server.query("ALTER SYSTEM SET synchronous_standby_names = 'nobody'");
     server.query("SELECT pg_reload_conf()");
     let told = |cluster: &ClusterStatus| {

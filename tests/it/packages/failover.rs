@@ -15,7 +15,7 @@ use postgres_server::free_port;
 use serde_json::{Map, Value, json};
 
 use super::container::Podman;
-use super::{deploy, is_root, there_are};
+use super::{deploy, is_root, skipped, there_are};
 use crate::command_line::{finish, finish_within};
 use crate::process::{Answer, Client, JSON, bearer};
 use crate::program::BUILD_MAX;
@@ -60,6 +60,10 @@ struct Started {
 impl Started {
     /// Everything that it takes, and nothing started yet; `None` where the machine lacks something.
     fn prepare(test: &str) -> Option<Self> {
+        if std::env::var_os("HEADGATE_TEST_CONTAINERS").is_none() {
+            skipped(test, "it takes minutes; HEADGATE_TEST_CONTAINERS=1 runs it");
+            return None;
+        }
         let needed = ["podman-compose", "caddy", "openssl"];
         if !there_are(&needed, test) || !is_root(test) {
             return None;
