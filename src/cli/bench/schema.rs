@@ -4,10 +4,15 @@
 //!
 //! **Invariant**: nothing of the database is changed but this schema, whose name nobody else has.
 
+use std::time::Duration;
+
 use super::place::random_end;
 use crate::cli::error::CliError;
 use crate::cli::output::{note, shown};
 use postgres::{Database, DatabaseError, DatabaseOptions, Durability};
+
+const DELETE_TRIES: usize = 3;
+const DELETE_PAUSE: Duration = Duration::from_secs(1);
 
 /// The schema, which need not exist.
 pub(super) struct BenchSchema {
@@ -91,12 +96,20 @@ impl BenchSchema {
         }
     }
 
-    /// Deletes it.
+    /// Deletes it. The server may still execute a statement of a node that was killed, and end this one as the victim of a
+    /// deadlock: it is tried again.
     ///
     /// # Errors
     /// It says what is left.
     pub(super) async fn delete(&self) -> Result<(), CliError> {
-        let dropped = self.database.drop_schema().await;
+        let mut dropped = self.database.drop_schema().await;
+        for _ in 1..DELETE_TRIES {
+            if dropped.is_ok() {
+                break;
+            }
+            tokio::time::sleep(DELETE_PAUSE).await;
+            dropped = self.database.drop_schema().await;
+        }
         dropped.map_err(|error| self.left(&shown(&error.to_string())))
     }
 

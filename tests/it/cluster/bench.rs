@@ -107,14 +107,16 @@ fn a_signal_ends_it_and_nothing_of_its_nodes_is_left() {
             kill_process(Pid::from_child(&child), Signal::INT).expect("a child");
         }
         let status = program::wait(&mut child);
+        let mut said = String::new();
+        let mut stderr = child.stderr.take().expect("piped");
+        std::io::Read::read_to_string(&mut stderr, &mut said).expect("what it said");
+        // It would say what is left.
+        assert!(!said.contains("was not deleted"), "{said}");
         nothing_is_left(&server, folder.path());
         if status.code() == Some(0) {
             continue;
         }
         assert_eq!(status.code(), Some(1));
-        let mut said = String::new();
-        let mut stderr = child.stderr.take().expect("piped");
-        std::io::Read::read_to_string(&mut stderr, &mut said).expect("what it said");
         assert!(said.contains("stopped by a signal"), "{said}");
         return;
     }

@@ -139,11 +139,12 @@ impl Started {
         answer.expect("an answer")
     }
 
-    /// Sends a new item to the load balancer until it is accepted. A sender never sees more than a 503.
+    /// Sends a new item to the load balancer until it is accepted. Until then a sender sees a 503, or a 502 if its request was
+    /// under way to a node that is lost.
     fn accepted(&mut self, id: &str) {
         eventually("it is accepted", || {
             let answer = self.send(self.service, id);
-            let is_expected = matches!(answer.status, 202 | 503);
+            let is_expected = matches!(answer.status, 202 | 502 | 503);
             assert!(is_expected, "{} {}", answer.status, answer.body);
             (answer.status == 202).then_some(())
         });
@@ -306,11 +307,6 @@ fn the_compose_file_keeps_every_item_when_a_node_and_the_primary_are_lost() {
 fn a_node_is_lost(started: &mut Started) {
     started.run("docker compose exec headgate-b headgate cluster claim a");
     started.run("docker compose kill headgate-a");
-    // Until then, a request can be lost on its way into the node: 502.
-    eventually("it is gone", || {
-        let state = started.state("headgate-a");
-        (state["State"]["Running"] == false).then_some(())
-    });
     started.accepted("after a node was lost");
     eventually("the other node runs the sinks", || {
         let said = started.run("docker compose exec headgate-b headgate cluster status");
