@@ -78,8 +78,8 @@ pub(crate) async fn bench(options: &Options) -> Result<bool> {
     }
     step("new keys");
     let targets = [
-        ("new keys, none live", "none"),
-        ("new keys, all live", "all"),
+        ("new keys, none live", "keyed"),
+        ("new keys, all live", "live"),
     ];
     let mut keyed: [Vec<Round>; 2] = Default::default();
     let mut journals = Vec::new();
@@ -89,7 +89,7 @@ pub(crate) async fn bench(options: &Options) -> Result<bool> {
         journals.push(Target::new(name, journal, Path::new(""), true));
     }
     step("claims are filled in");
-    fill(&server, "all", options.claims);
+    fill(&server, "live", options.claims);
     step("new keys");
     for _ in 0..ROUNDS {
         for (journal, rounds) in journals.iter().zip(&mut keyed) {
