@@ -46,24 +46,31 @@ const COLD_RATIO_MAX: f64 = 2.0;
 /// What the caller may choose.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Options {
-    /// Keys that are live, over 23 hours; ten million take about 0.8 GB of disk
+    #[command(flatten)]
+    live: Live,
+    /// The file's pages leave the cache all the time
+    #[arg(long, env = "HEADGATE_BENCH_COLD", value_parser = FalseyValueParser::new())]
+    cold: bool,
+}
+
+/// What both benches of claims take.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Live {
+    /// Keys that are live; ten million take about 0.8 GB of disk in a file, and more in PostgreSQL
     #[arg(
         long,
         value_name = "N",
         env = "HEADGATE_BENCH_CLAIMS",
         default_value_t = 1_000_000
     )]
-    claims: u64,
-    /// The file's pages leave the cache all the time
-    #[arg(long, env = "HEADGATE_BENCH_COLD", value_parser = FalseyValueParser::new())]
-    cold: bool,
+    pub(crate) claims: u64,
     #[command(flatten)]
-    window: Window,
+    pub(crate) window: Window,
 }
 
 /// Runs the bench; false if the aim is missed.
 pub(crate) async fn bench(options: &Options) -> Result<bool> {
-    let (claims, window, cold) = (options.claims, options.window.time, options.cold);
+    let (claims, window, cold) = (options.live.claims, options.live.window.time, options.cold);
     let folder = tempfile::tempdir_in(TARGET_TMP)?;
     let (empty, full) = (
         folder.path().join("empty.db"),
@@ -102,26 +109,12 @@ pub(crate) async fn bench(options: &Options) -> Result<bool> {
             rounds.push(target.round(window, cold).await?);
         }
     }
-    let mut table = Table::new(&["", "requests/s", "CPU us", "p50 ms", "p99 ms"]);
-    for (target, rounds) in targets.iter().zip(&rounds) {
-        table.row([
-            target.name.to_owned(),
-            format!("{:.0}", median_of(rounds, |round| round.rate)),
-            format!("{:.1}", median_of(rounds, |round| round.cpu_micros)),
-            format!("{:.2}", median_of(rounds, |round| round.times.p50)),
-            format!("{:.2}", median_of(rounds, |round| round.times.p99)),
-        ]);
-    }
-    table.print();
-    let ratios: Vec<f64> = rounds[1]
-        .iter()
-        .zip(&rounds[2])
-        .map(|(none, all)| none.rate / all.rate)
-        .collect();
+    let shown = targets.iter().map(|target| target.name).zip(&rounds);
+    print(shown);
     let limit = if cold { COLD_RATIO_MAX } else { WARM_RATIO_MAX };
     let aim = Aim::at_most(
         "rate with none live beside all",
-        median_of(&ratios, |ratio| *ratio),
+        ratio(&rounds[1], &rounds[2]),
         limit,
         " x",
     );
@@ -186,6 +179,28 @@ impl Target {
             times,
         })
     }
+}
+
+/// Prints the medians of rounds, a line for each name.
+pub(crate) fn print<'a>(rounds: impl Iterator<Item = (&'a str, &'a Vec<Round>)>) {
+    let mut table = Table::new(&["", "requests/s", "CPU us", "p50 ms", "p99 ms"]);
+    for (name, rounds) in rounds {
+        table.row([
+            name.to_owned(),
+            format!("{:.0}", median_of(rounds, |round| round.rate)),
+            format!("{:.1}", median_of(rounds, |round| round.cpu_micros)),
+            format!("{:.2}", median_of(rounds, |round| round.times.p50)),
+            format!("{:.2}", median_of(rounds, |round| round.times.p99)),
+        ]);
+    }
+    table.print();
+}
+
+/// How much faster the first is, by the median of rounds that are neighbors.
+pub(crate) fn ratio(one: &[Round], other: &[Round]) -> f64 {
+    let pairs = one.iter().zip(other);
+    let ratios: Vec<f64> = pairs.map(|(one, other)| one.rate / other.rate).collect();
+    median_of(&ratios, |ratio| *ratio)
 }
 
 /// Opens a journal that forgets no entry of its log.

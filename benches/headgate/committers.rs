@@ -1,11 +1,11 @@
 //! What the journal in PostgreSQL takes: one node and twelve, and new idempotency keys when many others are live.
 //!
-//! Starts a PostgreSQL of its own, without a standby, on the disk of temporary files, and opens journals in this process, as
+//! Starts a PostgreSQL of its own, without a standby, whose commits wait for the disk of temporary files, and opens journals in this process, as
 //! nodes do. Callers hand them requests of one item, each when it has the receipt of the one before. First each journal has
 //! one caller, so that each request is a transaction: one journal and twelve in turn. Then one journal has 64 callers with
 //! new keys: in a schema without claims and in one with as many as wanted, all in the generation that new ones go to.
 //!
-//! How to read it: callers, journals and the server share the cores. The aims are ratios of neighbors.
+//! How to read it: callers, journals and the server share the cores; CPU is without the server. The aims are ratios of neighbors.
 //!
 //! Called by the command line. Needs PostgreSQL's `initdb`, `postgres` and `psql`.
 //!
@@ -22,10 +22,9 @@ use uuid::Uuid;
 
 use crate::aim::{self, Aim};
 use crate::callers::{Callers, submission};
-use crate::claims::Target;
-use crate::options::Window;
-use crate::table::Table;
-use crate::times::{Times, median_of};
+use crate::claims::{Live, Round, Target, print, ratio};
+use crate::process::Process;
+use crate::times::Times;
 use crate::{Result, step};
 use base::order::Seq;
 
@@ -36,29 +35,14 @@ const NODES_RATIO_MIN: f64 = 5.0;
 /// All keys live beside none.
 const CLAIMS_RATIO_MIN: f64 = 0.8;
 
-/// What the caller may choose.
-#[derive(Debug, clap::Args)]
-pub(crate) struct Options {
-    /// Keys that are live; ten million take about 1.5 GB of disk
-    #[arg(
-        long,
-        value_name = "N",
-        env = "HEADGATE_BENCH_CLAIMS",
-        default_value_t = 1_000_000
-    )]
-    claims: u64,
-    #[command(flatten)]
-    window: Window,
-}
-
 /// Runs the bench; false if an aim is missed.
-pub(crate) async fn bench(options: &Options) -> Result<bool> {
-    let window = options.window.time;
+pub(crate) async fn bench(live: &Live) -> Result<bool> {
+    let window = live.window.time;
     let Some(server) = Postgres::start("the bench") else {
         return Err("install PostgreSQL: initdb, postgres and psql".into());
     };
+    server.sync_to_disk();
     let url = server.url();
-    let mut table = Table::new(&["", "requests/s", "p50 ms", "p99 ms"]);
     step("one caller for each node");
     let mut nodes = Vec::new();
     for _ in 0..NODES {
@@ -68,9 +52,6 @@ pub(crate) async fn bench(options: &Options) -> Result<bool> {
     for _ in 0..ROUNDS {
         rounds[0].push(together(&nodes[..1], window).await?);
         rounds[1].push(together(&nodes, window).await?);
-    }
-    for (name, rounds) in ["1 node", "12 nodes"].iter().zip(&rounds) {
-        row(&mut table, name, rounds);
     }
     let beside = ratio(&rounds[1], &rounds[0]);
     for node in nodes {
@@ -89,21 +70,15 @@ pub(crate) async fn bench(options: &Options) -> Result<bool> {
         journals.push(Target::new(name, journal, Path::new(""), true));
     }
     step("claims are filled in");
-    fill(&server, "live", options.claims);
+    fill(&server, "live", live.claims);
     step("new keys");
     for _ in 0..ROUNDS {
         for (journal, rounds) in journals.iter().zip(&mut keyed) {
-            let round = journal.round(window, false).await?;
-            rounds.push(Round {
-                rate: round.rate,
-                times: round.times,
-            });
+            rounds.push(journal.round(window, false).await?);
         }
     }
-    for ((name, _), rounds) in targets.iter().zip(&keyed) {
-        row(&mut table, name, rounds);
-    }
-    table.print();
+    let names = ["1 node", "12 nodes", targets[0].0, targets[1].0];
+    print(names.into_iter().zip(rounds.iter().chain(&keyed)));
     for target in journals {
         target.journal.close().await;
     }
@@ -111,42 +86,17 @@ pub(crate) async fn bench(options: &Options) -> Result<bool> {
     Ok(aim::print(&[
         Aim::at_least("12 nodes, of the rate of one", beside, NODES_RATIO_MIN),
         Aim::at_least(
-            format!("new keys, {} live, of the rate with none", options.claims),
+            format!("new keys, {} live, of the rate with none", live.claims),
             claims,
             CLAIMS_RATIO_MIN,
         ),
     ]))
 }
 
-/// What one round showed.
-struct Round {
-    /// Requests a second, of all journals.
-    rate: f64,
-    times: Times,
-}
-
-/// How much faster the first is, by the median of rounds that are neighbors.
-fn ratio(one: &[Round], other: &[Round]) -> f64 {
-    let pairs: Vec<f64> = one
-        .iter()
-        .zip(other)
-        .map(|(one, other)| one.rate / other.rate)
-        .collect();
-    median_of(&pairs, |ratio| *ratio)
-}
-
-fn row(table: &mut Table, name: &str, rounds: &[Round]) {
-    table.row([
-        name.to_owned(),
-        format!("{:.0}", median_of(rounds, |round| round.rate)),
-        format!("{:.2}", median_of(rounds, |round| round.times.p50)),
-        format!("{:.2}", median_of(rounds, |round| round.times.p99)),
-    ]);
-}
-
 /// One caller for each of these journals, for so long.
 async fn together(journals: &[Arc<Journal>], window: Duration) -> Result<Round> {
-    let begun = Instant::now();
+    let process = Process::own();
+    let (begun, cpu) = (Instant::now(), process.cpu_micros()?);
     let callers: Vec<Callers> = journals
         .iter()
         .map(|journal| Callers::start(journal, 1, false))
@@ -156,9 +106,11 @@ async fn together(journals: &[Arc<Journal>], window: Duration) -> Result<Round> 
     for callers in callers {
         micros.extend(callers.stop().await?);
     }
+    let (seconds, cpu) = (begun.elapsed().as_secs_f64(), process.cpu_micros()? - cpu);
     let times = Times::from_micros(micros);
     Ok(Round {
-        rate: times.samples as f64 / begun.elapsed().as_secs_f64(),
+        rate: times.samples as f64 / seconds,
+        cpu_micros: cpu / times.samples as f64,
         times,
     })
 }

@@ -86,7 +86,7 @@ enum Bench {
     /// New idempotency keys when many others are live (about a minute)
     Claims(claims::Options),
     /// The journal in PostgreSQL: one node and twelve, and new keys when many others are live (about a minute)
-    Committers(committers::Options),
+    Committers(claims::Live),
     /// Signed requests beside those with a key, and one who signs beside strangers (about a minute)
     Senders(senders::Options),
     /// Requests while half connections are open, with TLS and without it (about six minutes)
@@ -117,7 +117,7 @@ fn main() -> ExitCode {
         Bench::Sinks(options) => block_on(sinks::bench(&options)).map(|()| true),
         Bench::Log(options) => block_on(log::bench(&options)),
         Bench::Claims(options) => block_on(claims::bench(&options)),
-        Bench::Committers(options) => block_on(committers::bench(&options)),
+        Bench::Committers(live) => block_on(committers::bench(&live)),
         Bench::Senders(options) => senders::bench(&options),
         Bench::Half(options) => half::bench(&options),
         Bench::Growth(options) => growth::bench(&options).map(|()| true),

@@ -79,8 +79,15 @@ impl Postgres {
             .expect("initdb starts");
         assert!(made.status.success(), "{made:?}");
         postgres.let_others_connect();
+        postgres.set("fsync = off");
         postgres.resume();
         Some(postgres)
+    }
+
+    /// Has commits wait for the disk, which tests do not need.
+    pub fn sync_to_disk(&self) {
+        self.query("ALTER SYSTEM SET fsync = on");
+        self.query("SELECT pg_reload_conf()");
     }
 
     /// The address of a server that all who ask share, and that ends with this process.
@@ -170,13 +177,23 @@ impl Postgres {
         self.end(Signal::QUIT);
     }
 
+    /// Adds a line to the configuration, for the next start and all standbys.
+    fn set(&self, line: &str) {
+        let file = self.folder.path().join("data/postgresql.conf");
+        let mut file = std::fs::OpenOptions::new()
+            .append(true)
+            .open(file)
+            .expect("initdb made it");
+        writeln!(file, "{line}").expect("there is room");
+    }
+
     /// Starts it again.
     pub fn resume(&mut self) {
         let log = std::fs::File::create(self.folder.path().join("log")).expect("a file");
         let server = self
             .program("postgres")
             .args(["-D", "data", "-h", self.host()])
-            .args(["-k", "", "-F", "-N", "500"])
+            .args(["-k", "", "-N", "500"])
             // What promotes a standby is a statement, which replaying may end otherwise.
             .args(["-c", "max_standby_streaming_delay=-1"])
             // Somebody else may prepare transactions.
