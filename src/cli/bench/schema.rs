@@ -104,7 +104,8 @@ impl BenchSchema {
     pub(super) async fn delete(&self) -> Result<(), CliError> {
         let mut dropped = self.database.drop_schema().await;
         for _ in 1..DELETE_TRIES {
-            if dropped.is_ok() {
+            // A database that does not answer is not waited for again.
+            if matches!(dropped, Ok(()) | Err(DatabaseError::Away(_))) {
                 break;
             }
             tokio::time::sleep(DELETE_PAUSE).await;
