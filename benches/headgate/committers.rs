@@ -1,11 +1,13 @@
 //! What the journal in PostgreSQL takes: one node and twelve, and new idempotency keys when many others are live.
 //!
-//! Starts a PostgreSQL of its own, without a standby, whose commits wait for the disk of temporary files, and opens journals in this process, as
-//! nodes do. Callers hand them requests of one item, each when it has the receipt of the one before. First each journal has
-//! one caller, so that each request is a transaction: one journal and twelve in turn. Then one journal has 64 callers with
-//! new keys: in a schema without claims and in one with as many as wanted, all in the generation that new ones go to.
+//! Starts a PostgreSQL of its own, without a standby, whose commits wait for the disk of temporary files, and opens
+//! journals in this process, as nodes do. Callers hand them requests of one item, each when it has the receipt of the one
+//! before. First each journal has one caller, so that each request is a transaction: one journal and twelve in turn. Then
+//! one journal has 64 callers with new keys: in a schema without claims and in one with as many as wanted, all in the
+//! generation that new ones go to.
 //!
-//! How to read it: callers, journals and the server share the cores; CPU is without the server. The aims are ratios of neighbors.
+//! How to read it: callers, journals and the server share the cores; CPU is without the server. The aims are ratios of
+//! neighbors.
 //!
 //! Called by the command line. Needs PostgreSQL's `initdb`, `postgres` and `psql`.
 //!
