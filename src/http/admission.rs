@@ -19,8 +19,10 @@ use settings::{Networks, party};
 
 use super::listen::Places;
 
-/// Minimum time that a connection can be without a request, even if another connection needs its place. With all places
-/// taken, the listener accepts as many connections in this time as it has places.
+/// Minimum time that a connection can be without a request, even if a connection of another client needs its place. With
+/// all places taken, the listener accepts as many connections in this time as it has places. It does not apply among
+/// connections of one client: after a burst, all of them are younger, and a new connection with a request would be
+/// rejected.
 const SILENT_TIME_MIN: Duration = Duration::from_millis(20);
 /// Time in which a connection gets a place for health checks only if all others have requests.
 const BUSY_TIME_MAX: Duration = Duration::from_millis(200);
@@ -92,16 +94,33 @@ impl Queue {
     }
 
     /// Takes the place of the oldest connection that has one, if it is due.
-    fn displace(&mut self) -> Option<Place> {
+    fn displace_due(&mut self) -> Option<Place> {
         while self.due()? <= Instant::now() {
-            let oldest = self.0.pop_front()?.upgrade();
-            let place = oldest.as_ref().and_then(|oldest| oldest.give_up());
-            if let (Some(oldest), Some(place)) = (oldest, place) {
-                oldest.displaced.cancel();
-                return Some(place);
+            let place = self.displace_first();
+            if place.is_some() {
+                return place;
             }
         }
         None
+    }
+
+    /// Takes the place of the oldest connection that has one.
+    fn displace(&mut self) -> Option<Place> {
+        while !self.0.is_empty() {
+            let place = self.displace_first();
+            if place.is_some() {
+                return place;
+            }
+        }
+        None
+    }
+
+    /// Removes the first entry, and takes the place of its connection.
+    fn displace_first(&mut self) -> Option<Place> {
+        let oldest = self.0.pop_front()?.upgrade()?;
+        let place = oldest.give_up()?;
+        oldest.displaced.cancel();
+        Some(place)
     }
 }
 
@@ -263,7 +282,7 @@ impl Admission {
         loop {
             let due = {
                 let mut waiting = self.waiting();
-                if let Some(place) = waiting.silent.displace() {
+                if let Some(place) = waiting.silent.displace_due() {
                     return Some(of_all(place.permit));
                 }
                 waiting.silent.due()

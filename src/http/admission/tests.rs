@@ -90,10 +90,22 @@ async fn the_oldest_without_a_request_is_displaced_by_its_own_client() {
     let second = admission.open("192.0.2.1", later).await;
     let third = admission.asks("192.0.2.1").await;
     assert!(!third.is_reserved);
-    let young = admission.asks("192.0.2.1").await;
-    assert!(young.is_reserved, "the second may still send its request");
     assert!(first.is_displaced() && first.take().is_none());
-    assert!(!second.is_displaced() && !others.is_displaced());
+    assert!(!second.is_displaced());
+    let fourth = admission.asks("192.0.2.1").await;
+    assert!(!fourth.is_reserved);
+    assert!(second.is_displaced(), "however young it is");
+    assert!(admission.asks("192.0.2.1").await.is_reserved);
+    assert!(!others.is_displaced());
+}
+
+#[tokio::test]
+async fn another_client_waits_until_the_oldest_is_due() {
+    let admission = admission(1, 1);
+    let young = admission.open("192.0.2.1", Instant::now()).await;
+    let place = admission.asks("192.0.2.2").await;
+    assert!(!place.is_reserved && young.is_displaced());
+    assert!(young.since + SILENT_TIME_MIN <= Instant::now());
 }
 
 #[tokio::test]
