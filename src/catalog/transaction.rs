@@ -88,7 +88,7 @@ impl Catalog {
                     let committed = store.commits.commit(&store.connection, say);
                     committed.map(|()| done)
                 }
-                Err(CatalogError::File(FileError::Write(error))) => Err(CommitError::File(error)),
+                Err(CatalogError::File(FileError::Sqlite(error))) => Err(CommitError::File(error)),
                 Err(refused) => {
                     store.connection.roll_back();
                     return Err(refused);

@@ -31,11 +31,10 @@ use std::thread::JoinHandle;
 use super::queue::Queue;
 use super::recent::Recent;
 use super::{Options, Shared, StorageError};
-use base::opaque::Opaque;
 use base::order::Seq;
 use observe::metrics::Metrics;
 use retention::Kept;
-use sqlite::{FailStop, Notice};
+use sqlite::{FailStop, Notice, Readers};
 
 const LOG_READERS_MAX: u32 = 4;
 const LANE_READERS_MAX: u32 = 4;
@@ -51,9 +50,9 @@ pub(super) struct File {
     /// Of all files of the data folder.
     fail_stop: FailStop,
     /// For the request log.
-    reads: Opaque<sqlx::SqlitePool>,
+    reads: Readers,
     /// For the lanes: they never wait for somebody who reads the log.
-    lane_reads: Opaque<sqlx::SqlitePool>,
+    lane_reads: Readers,
     writer: Mutex<Option<JoinHandle<()>>>,
     kept: tokio::sync::Mutex<Kept>,
     /// Numbers that no request has: after the start of each, up to and including its end.
@@ -72,8 +71,8 @@ impl File {
         let last_seq = schema::last_seq(&writer_connection)?.max(options.seq_floor);
         let skipped = schema::skipped(&writer_connection)?;
         let newest_entry = schema::last_payload_seq(&writer_connection)?;
-        let reads = sqlite::open_readers(path, LOG_READERS_MAX).await?;
-        let lane_reads = sqlite::open_readers(path, LANE_READERS_MAX).await?;
+        let reads = Readers::open(path, LOG_READERS_MAX)?;
+        let lane_reads = Readers::open(path, LANE_READERS_MAX)?;
         let shared = Arc::new(Shared::new(
             Recent::starting_after(last_seq),
             newest_entry.max(options.seq_floor),
@@ -115,11 +114,6 @@ impl File {
     /// request has them.
     pub(super) fn lag(&self, cursor: Seq) -> u64 {
         lag(cursor, *self.shared.newest.borrow(), &self.skipped)
-    }
-
-    /// The reading connections, for the log.
-    fn reads(&self) -> &sqlx::SqlitePool {
-        &self.reads
     }
 
     /// Waits for the writer thread, whose queue is closed.

@@ -264,7 +264,7 @@ impl Search<'_> {
             let Some((next, at)) = found.next else {
                 return Ok(Some(SearchCursor::Log(None)));
             };
-            budget.spend(LetterHits::READ_MAX);
+            budget.spend(LetterHits::READ_MAX as usize);
             if self.is_full() || budget.is_spent() {
                 self.page.stopped_at = Some(at).filter(|_| !self.is_full());
                 return Ok(self.end(SearchCursor::Letter(Some(next))));

@@ -8,9 +8,7 @@
 use std::num::NonZeroU32;
 use std::sync::Arc;
 
-use rusqlite::Connection;
-use sqlx::Row;
-use sqlx::sqlite::SqliteRow;
+use rusqlite::{Connection, Row};
 
 use super::{Pool, PoolError, Selection};
 use base::clock::Unix;
@@ -94,16 +92,16 @@ pub(super) fn store_letters(
 impl Pool {
     /// What a sink has not delivered.
     pub async fn undelivered(&self, sink: &str) -> Result<Undelivered, PoolError> {
-        let row = sqlx::query(
-            "SELECT (SELECT count(*) FROM retries WHERE sink = ?1) AS retries, (SELECT count(*) FROM dead_letters WHERE sink = ?1) AS letters",
-        )
-        .bind(sink.to_owned())
-        .fetch_one(&*self.reads)
-        .await?;
-        Ok(Undelivered {
-            retries: row.try_get::<i64, _>("retries")?.unsigned_abs(),
-            dead_letters: row.try_get::<i64, _>("letters")?.unsigned_abs(),
-        })
+        let sql = "SELECT (SELECT count(*) FROM retries WHERE sink = ?1), (SELECT count(*) FROM dead_letters WHERE sink = ?1)";
+        let undelivered = |row: &Row<'_>| {
+            Ok(Undelivered {
+                retries: row.get::<_, i64>(0)?.unsigned_abs(),
+                dead_letters: row.get::<_, i64>(1)?.unsigned_abs(),
+            })
+        };
+        Ok((self.reads)
+            .row(sql, [sink.to_owned()], undelivered)
+            .await?)
     }
 
     /// A sink's dead letters, newest first, before the row `before`.
@@ -113,15 +111,11 @@ impl Pool {
         before: Option<i64>,
         limit: u32,
     ) -> Result<Vec<DeadLetter>, PoolError> {
-        let rows = sqlx::query(sqlx::AssertSqlSafe(format!(
+        let sql = format!(
             "SELECT {COLUMNS} FROM dead_letters WHERE sink = ?1 AND id < ?2 ORDER BY id DESC LIMIT ?3",
-        )))
-        .bind(sink.to_owned())
-        .bind(before.unwrap_or(i64::MAX))
-        .bind(limit)
-        .fetch_all(&*self.reads)
-        .await?;
-        rows.iter().map(read_letter).collect()
+        );
+        let values = (sink.to_owned(), before.unwrap_or(i64::MAX), limit);
+        Ok(self.reads.rows(sql, values, read_letter).await?)
     }
 
     /// Dead letters of a selection that have an item, in the order of acceptance, behind the one after which they are
@@ -142,17 +136,16 @@ impl Pool {
             "SELECT {COLUMNS} FROM dead_letters
              WHERE {condition} AND fields <> '' AND (seq, position, id) > (?4, ?5, ?6) ORDER BY seq, position, id LIMIT ?7"
         );
-        let rows = sqlx::query(sqlx::AssertSqlSafe(sql))
-            .bind(sink.to_owned())
-            .bind(newest)
-            .bind(selection.chosen())
-            .bind(after.map_or(0, |after| after.seq.to_column()))
-            .bind(after.map_or(0, |after| after.position.get()))
-            .bind(after.map_or(0, |after| after.id))
-            .bind(limit)
-            .fetch_all(&*self.reads)
-            .await?;
-        rows.iter().map(read_letter).collect()
+        let values = (
+            sink.to_owned(),
+            newest,
+            selection.chosen(),
+            after.map_or(0, |after| after.seq.to_column()),
+            after.map_or(0, |after| after.position.get()),
+            after.map_or(0, |after| after.id),
+            limit,
+        );
+        Ok(self.reads.rows(sql, values, read_letter).await?)
     }
 
     /// These are something else by now. Blocks.
@@ -168,25 +161,25 @@ impl Pool {
     }
 }
 
-fn read_letter(row: &SqliteRow) -> Result<DeadLetter, PoolError> {
+fn read_letter(row: &Row<'_>) -> Result<DeadLetter, rusqlite::Error> {
     Ok(DeadLetter {
-        id: row.try_get("id")?,
-        seq: Seq::from_column(row.try_get("seq")?),
-        request_id: row.try_get("request_id")?,
-        stream: row.try_get::<String, _>("stream")?.into(),
-        position: ItemPosition::new(row.try_get("position")?),
-        key: row.try_get("key")?,
-        action: action(row.try_get("removal")?),
-        fields: row.try_get("fields")?,
+        id: row.get("id")?,
+        seq: Seq::from_column(row.get("seq")?),
+        request_id: row.get("request_id")?,
+        stream: row.get::<_, String>("stream")?.into(),
+        position: ItemPosition::new(row.get("position")?),
+        key: row.get("key")?,
+        action: action(row.get("removal")?),
+        fields: row.get("fields")?,
         meta: meta(
-            row.try_get("version")?,
-            row.try_get("version_text")?,
-            row.try_get("expire_after_seconds")?,
+            row.get("version")?,
+            row.get_ref("version_text")?.as_str_or_null()?,
+            row.get("expire_after_seconds")?,
         ),
-        reason: row.try_get("reason")?,
-        attempts: row.try_get("attempts")?,
-        at: Unix::from_column(row.try_get("at_ms")?),
-        received_at: Unix::from_column(row.try_get("received_ms")?),
+        reason: row.get("reason")?,
+        attempts: row.get("attempts")?,
+        at: Unix::from_column(row.get("at_ms")?),
+        received_at: Unix::from_column(row.get("received_ms")?),
     })
 }
 

@@ -6,9 +6,7 @@
 
 use std::time::Duration;
 
-use rusqlite::Connection;
-use sqlx::Row;
-use sqlx::sqlite::SqliteRow;
+use rusqlite::{Connection, Row};
 
 use super::{Part, Pool, PoolError};
 use base::clock::Unix;
@@ -169,12 +167,9 @@ impl Pool {
                      WHERE found.seq IS NOT NULL LIMIT ?2
              ) SELECT seq FROM found WHERE seq IS NOT NULL"
         );
-        let seqs: Vec<i64> = sqlx::query_scalar(sqlx::AssertSqlSafe(sql))
-            .bind(before.to_column())
-            .bind(limit)
-            .fetch_all(&*self.reads)
-            .await?;
-        Ok(seqs.into_iter().map(Seq::from_column).collect())
+        let seq = |row: &Row<'_>| row.get(0).map(Seq::from_column);
+        let seqs = self.reads.rows(sql, (before.to_column(), limit), seq);
+        Ok(seqs.await?)
     }
 
     /// Why a sink gave up on each of these requests: the first few reasons, in the order of the items.
@@ -187,23 +182,19 @@ impl Pool {
                  ) GROUP BY reason ORDER BY min(position) LIMIT {REASONS_MAX}))
              FROM json_each(?2) AS request ORDER BY request.key"
         );
-        let found: Vec<String> = sqlx::query_scalar(sqlx::AssertSqlSafe(sql))
-            .bind(sink.to_owned())
-            .bind(list(seqs))
-            .fetch_all(&*self.reads)
-            .await?;
-        let read = |json: &String| serde_json::from_str(json).unwrap_or_default();
-        Ok(found.iter().map(read).collect())
+        let read = |row: &Row<'_>| {
+            let json = row.get_ref(0)?.as_str()?;
+            Ok(serde_json::from_str(json).unwrap_or_default())
+        };
+        let found = self.reads.rows(sql, [sink.to_owned(), list(seqs)], read);
+        Ok(found.await?)
     }
 
     /// Nothing below `before` and above this number waits for a retry; `None`: nothing below it does.
     pub async fn highest_retried(&self, before: Seq) -> Result<Option<Seq>, PoolError> {
-        let highest: Option<i64> = sqlx::query_scalar(
-            "SELECT max(min(last_seq, ?1 - 1)) FROM retries WHERE first_seq < ?1",
-        )
-        .bind(before.to_column())
-        .fetch_one(&*self.reads)
-        .await?;
+        let sql = "SELECT max(min(last_seq, ?1 - 1)) FROM retries WHERE first_seq < ?1";
+        let highest: Option<i64> =
+            (self.reads.row(sql, [before.to_column()], |row| row.get(0))).await?;
         Ok(highest.map(Seq::from_column))
     }
 
@@ -217,14 +208,13 @@ impl Pool {
             return Ok(Vec::new());
         };
         // One statement, so that all of it was true at one moment.
-        let rows = sqlx::query(
-            "WITH retried (seq) AS MATERIALIZED (
+        let sql = "WITH retried (seq) AS MATERIALIZED (
                  SELECT part.value ->> 0 FROM retries, json_each(iif(json_valid(parts), parts, '[]')) AS part
                  WHERE sink = ?1 AND first_seq <= ?4 AND last_seq >= ?3
              )
              SELECT
                 EXISTS (SELECT 1 FROM dead_letters WHERE sink = ?1 AND seq = request.value) AS failed,
-                request.value IN (SELECT seq FROM retried) AS retrying,
+                coalesce(request.value IN (SELECT seq FROM retried), FALSE) AS retrying,
                 coalesce((SELECT seq FROM cursors WHERE sink = ?1), 0) >= request.value AS passed,
                 coalesce((SELECT start FROM cursors WHERE sink = ?1), 0) >= request.value AS before_start,
                 (SELECT at_ms FROM discarded WHERE sink = ?1 AND seq = request.value) AS discarded_ms,
@@ -234,15 +224,10 @@ impl Pool {
                     (SELECT at_ms FROM progress WHERE sink = ?1 AND seq >= request.value ORDER BY seq LIMIT 1),
                     (SELECT nullif(at_ms, 0) FROM cursors WHERE sink = ?1 AND seq >= request.value)
                 ) AS at_ms
-             FROM json_each(?2) AS request ORDER BY request.key",
-        )
-        .bind(sink.to_owned())
-        .bind(list(seqs))
-        .bind(lowest.to_column())
-        .bind(highest.to_column())
-        .fetch_all(&*self.reads)
-        .await?;
-        rows.iter().map(read_state).collect()
+             FROM json_each(?2) AS request ORDER BY request.key";
+        let (lowest, highest) = (lowest.to_column(), highest.to_column());
+        let values = (sink.to_owned(), list(seqs), lowest, highest);
+        Ok(self.reads.rows(sql, values, read_state).await?)
     }
 }
 
@@ -252,24 +237,24 @@ pub(super) fn list(seqs: &[Seq]) -> String {
     format!("[{}]", seqs.join(","))
 }
 
-fn read_state(row: &SqliteRow) -> Result<Option<SinkState>, PoolError> {
-    let time = |name: &str| -> Result<Option<Unix>, PoolError> {
-        Ok(row.try_get::<Option<i64>, _>(name)?.map(Unix::from_column))
+fn read_state(row: &Row<'_>) -> Result<Option<SinkState>, rusqlite::Error> {
+    let time = |name: &str| -> Result<Option<Unix>, rusqlite::Error> {
+        Ok(row.get::<_, Option<i64>>(name)?.map(Unix::from_column))
     };
-    if row.try_get("before_start")? {
+    if row.get("before_start")? {
         return Ok(None);
     }
-    Ok(Some(if row.try_get("failed")? {
+    Ok(Some(if row.get("failed")? {
         SinkState::Failed
-    } else if row.try_get("retrying")? {
+    } else if row.get("retrying")? {
         SinkState::Retrying
     } else if let Some(at) = time("discarded_ms")?
-        && row.try_get("passed")?
+        && row.get("passed")?
     {
         SinkState::Discarded(at)
-    } else if row.try_get("passed")? {
+    } else if row.get("passed")? {
         let at = time("late_ms")?.or(time("at_ms")?);
-        match row.try_get::<Option<i64>, _>("stale_items")? {
+        match row.get::<_, Option<i64>>("stale_items")? {
             // Only parts of some were left out.
             None | Some(0) => SinkState::Done(at),
             Some(items) => SinkState::Stale {

@@ -8,9 +8,9 @@
 
 mod begin;
 
+use std::sync::Arc;
+
 use rusqlite::{Connection, OptionalExtension, params};
-use sqlx::Row as _;
-use sqlx::sqlite::SqliteRow;
 use tokio::sync::SemaphorePermit;
 
 use super::dead_letters::meta;
@@ -71,8 +71,23 @@ pub struct FillLeft {
     pub waiting: u64,
 }
 
-const COLUMNS: &str =
-    "number, id, through, selection, stream, key, read, began_ms, ended_ms IS NOT NULL";
+const FILLING: &str =
+    "SELECT number, id, through, selection, stream, key, read, began_ms, ended_ms IS NOT NULL
+     FROM fills WHERE sink = ?1";
+
+impl Filling {
+    fn read(row: &rusqlite::Row<'_>) -> Result<Self, rusqlite::Error> {
+        Ok(Self {
+            fill: fill(row.get(0)?, row.get(1)?),
+            through: Seq::from_column(row.get(2)?),
+            selection: row.get(3)?,
+            after: (row.get(4)?, row.get(5)?),
+            read: row.get::<_, i64>(6)?.unsigned_abs(),
+            began_at: Unix::from_column(row.get(7)?),
+            is_over: row.get(8)?,
+        })
+    }
+}
 
 /// Part of [`Pool::settle`]'s transaction.
 pub(super) fn advance(
@@ -127,43 +142,16 @@ pub(super) fn store_page(connection: &Connection, page: &[Slice]) -> Result<(), 
 impl Pool {
     /// How a sink was filled the last time, or is being filled. Blocks.
     pub fn filling_of(&self, sink: &str) -> Result<Option<Filling>, PoolError> {
-        let sql = format!("SELECT {COLUMNS} FROM fills WHERE sink = ?1");
-        let read = |row: &rusqlite::Row<'_>| {
-            Ok(Filling {
-                fill: fill(row.get(0)?, row.get(1)?),
-                through: Seq::from_column(row.get(2)?),
-                selection: row.get(3)?,
-                after: (row.get(4)?, row.get(5)?),
-                read: row.get::<_, i64>(6)?.unsigned_abs(),
-                began_at: Unix::from_column(row.get(7)?),
-                is_over: row.get(8)?,
-            })
-        };
         self.read(|connection| {
-            let mut statement = connection.prepare_cached(&sql)?;
-            statement.query_row([sink], read).optional()
+            let mut statement = connection.prepare_cached(FILLING)?;
+            statement.query_row([sink], Filling::read).optional()
         })
     }
 
     /// The same from the file.
     pub async fn filling(&self, sink: &str) -> Result<Option<Filling>, PoolError> {
-        let sql = format!("SELECT {COLUMNS} FROM fills WHERE sink = ?1");
-        let row = sqlx::query(sqlx::AssertSqlSafe(sql))
-            .bind(sink.to_owned())
-            .fetch_optional(&*self.reads)
-            .await?;
-        row.map(|row| {
-            Ok(Filling {
-                fill: fill(row.try_get(0)?, row.try_get(1)?),
-                through: Seq::from_column(row.try_get(2)?),
-                selection: row.try_get(3)?,
-                after: (row.try_get(4)?, row.try_get(5)?),
-                read: row.try_get::<i64, _>(6)?.unsigned_abs(),
-                began_at: Unix::from_column(row.try_get(7)?),
-                is_over: row.try_get(8)?,
-            })
-        })
-        .transpose()
+        let filling = (self.reads).first(FILLING, [sink.to_owned()], Filling::read);
+        Ok(filling.await?)
     }
 
     /// What is left of a filling of the streams that are `wanted`.
@@ -176,12 +164,13 @@ impl Pool {
         if filling.is_over {
             return Ok(FillLeft::default());
         }
+        let count = |row: &rusqlite::Row<'_>| Ok(row.get::<_, i64>(0)?.unsigned_abs());
         let (stream, key) = &filling.after;
         let mut rows = 0;
         if wanted(stream) {
             let sql = "SELECT count(*) FROM items WHERE stream = ?1 AND key > ?2";
-            let behind = sqlx::query_scalar::<_, i64>(sql).bind(stream).bind(key);
-            rows += behind.fetch_one(&*self.reads).await?.unsigned_abs();
+            let behind = [stream.clone(), key.clone()];
+            rows += self.reads.row(sql, behind, count).await?;
         }
         let mut last = stream.clone();
         while let Some(next) = self.stream_after(&last).await? {
@@ -191,10 +180,9 @@ impl Pool {
             last = next;
         }
         let waiting = "SELECT count(*) FROM resends WHERE retry_id IN (SELECT id FROM retries WHERE sink = ?1 AND resent = 2)";
-        let waiting = sqlx::query_scalar::<_, i64>(waiting).bind(sink.to_owned());
         Ok(FillLeft {
             rows,
-            waiting: waiting.fetch_one(&*self.reads).await?.unsigned_abs(),
+            waiting: self.reads.row(waiting, [sink.to_owned()], count).await?,
         })
     }
 
@@ -238,7 +226,6 @@ impl Pool {
                 if was_cut {
                     break;
                 }
-                let row = Row::read(&row, &stream)?;
                 key.clone_from(&row.letter.key);
                 rows += 1;
                 bytes += row.letter.fields.len() + key.len();
@@ -261,23 +248,20 @@ impl Pool {
         })
     }
 
-    async fn rows_after(
-        &self,
-        stream: &str,
-        key: &str,
-        limit: u32,
-    ) -> Result<Vec<SqliteRow>, PoolError> {
+    async fn rows_after(&self, stream: &str, key: &str, limit: u32) -> Result<Vec<Row>, PoolError> {
         let sql = "SELECT key, fields, updated_at, request_id, accepted_seq, position, version_text, merged IS NOT NULL AS merged,
                 iif(typeof(version) = 'integer', version, NULL) AS thousandths
              FROM items WHERE stream = ?1 AND key > ?2 ORDER BY key LIMIT ?3";
-        let rows = sqlx::query(sql).bind(stream).bind(key).bind(limit);
-        Ok(rows.fetch_all(&*self.reads).await?)
+        let name: Arc<str> = stream.into();
+        let values = (stream.to_owned(), key.to_owned(), limit);
+        let rows = (self.reads).rows(sql, values, move |row| Row::read(row, &name));
+        Ok(rows.await?)
     }
 
     pub(super) async fn stream_after(&self, stream: &str) -> Result<Option<String>, PoolError> {
         let next = "SELECT min(stream) FROM items WHERE stream > ?1";
-        let next = sqlx::query_scalar(next).bind(stream);
-        Ok(next.fetch_one(&*self.reads).await?)
+        let next = self.reads.row(next, [stream.to_owned()], |row| row.get(0));
+        Ok(next.await?)
     }
 }
 
@@ -289,23 +273,26 @@ pub(super) struct Row {
 }
 
 impl Row {
-    pub(super) fn read(row: &SqliteRow, stream: &str) -> Result<Self, PoolError> {
-        let updated_at: &str = row.try_get("updated_at")?;
-        let request_id: &str = row.try_get("request_id")?;
+    pub(super) fn read(
+        row: &rusqlite::Row<'_>,
+        stream: &Arc<str>,
+    ) -> Result<Self, rusqlite::Error> {
+        let updated_at = row.get_ref("updated_at")?.as_str()?;
+        let request_id = row.get_ref("request_id")?.as_str()?;
         Ok(Self {
-            is_merged: row.try_get("merged")?,
+            is_merged: row.get("merged")?,
             letter: Letter {
-                seq: Seq::from_column(row.try_get("accepted_seq")?),
+                seq: Seq::from_column(row.get("accepted_seq")?),
                 request_id: Uuid::try_parse(request_id).unwrap_or_default(),
-                stream: stream.into(),
+                stream: Arc::clone(stream),
                 received_at: parse_rfc3339(updated_at).unwrap_or(Unix::MIN),
-                position: ItemPosition::new(row.try_get("position")?),
-                key: row.try_get("key")?,
+                position: ItemPosition::new(row.get("position")?),
+                key: row.get("key")?,
                 action: Action::Upsert,
-                fields: row.try_get("fields")?,
+                fields: row.get("fields")?,
                 meta: meta(
-                    row.try_get("thousandths")?,
-                    row.try_get("version_text")?,
+                    row.get("thousandths")?,
+                    row.get_ref("version_text")?.as_str_or_null()?,
                     None,
                 ),
             },

@@ -9,9 +9,10 @@ mod row;
 mod snapshot;
 
 use std::sync::atomic::Ordering;
+use std::{iter, mem};
 
-use futures_util::TryStreamExt;
-use sqlx::AssertSqlSafe;
+use rusqlite::{Row, params_from_iter};
+use tokio::sync::mpsc;
 
 use super::change_log::{ChangedRow, StateKind};
 use super::changes::Change;
@@ -28,8 +29,12 @@ pub(super) const AS_STORED: &str = "(NOT EXISTS (SELECT 1 FROM shown WHERE strea
 pub(super) const GONE: &str = "(NOT EXISTS (SELECT 1 FROM shown WHERE stream = ?1)
     OR NOT EXISTS (SELECT 1 FROM shown WHERE shown.stream = ?1 AND shown.key = removed.key))";
 
+/// Items that a reader of a whole stream hands on at once, and how many such pieces wait at most.
+const PIECE_ITEMS: usize = 256;
+const PIECES_MAX: usize = 2;
+
 /// Items as they are shown, with a condition on `items` and on `shown`: those with a key of the JSON array `keys`, or all.
-fn shown_items(keys: Option<&str>, condition: &str, end: &str) -> AssertSqlSafe<String> {
+fn shown_items(keys: Option<&str>, condition: &str, end: &str) -> String {
     // The join has each key looked up. With `key IN` SQLite reads the whole stream.
     let (wanted, is_wanted) = match keys {
         None => (String::new(), ""),
@@ -38,12 +43,12 @@ fn shown_items(keys: Option<&str>, condition: &str, end: &str) -> AssertSqlSafe<
             "AND key = wanted.value",
         ),
     };
-    AssertSqlSafe(format!(
+    format!(
         "SELECT key, fields, updated_at, seq, request_id, '' AS overridden FROM {wanted} items
          WHERE stream = ?1 {is_wanted} AND {condition} AND {AS_STORED}
          UNION ALL SELECT key, fields, updated_at, seq, request_id, overridden FROM {wanted} shown
          WHERE stream = ?1 {is_wanted} AND fields IS NOT NULL AND {condition} {end}"
-    ))
+    )
 }
 
 /// Some changes of a stream.
@@ -112,12 +117,8 @@ impl Pool {
         limit: u32,
     ) -> Result<Vec<String>, PoolError> {
         let sql = "SELECT key FROM items WHERE stream = ?1 AND key > ?2 ORDER BY key LIMIT ?3";
-        let keys = sqlx::query_scalar(sql)
-            .bind(stream)
-            .bind(after)
-            .bind(limit)
-            .fetch_all(&*self.reads);
-        Ok(keys.await?)
+        let values = (stream.to_owned(), after.to_owned(), limit);
+        Ok(self.reads.rows(sql, values, |row| row.get(0)).await?)
     }
 
     /// What changed in a stream, or of some of its keys, after a position: the newest value of each item.
@@ -163,22 +164,19 @@ impl Pool {
         // No byte of UTF-8 is 0xFF: what begins with the prefix is below the prefix with that behind it. No key is empty.
         let end = [prefix.as_bytes(), &[0xFF]].concat();
         let range = "key > ?2 AND key < CAST(?3 AS TEXT)";
-        let rows = sqlx::query(shown_items(None, range, "ORDER BY key LIMIT ?4"))
-            .bind(stream.to_owned())
-            .bind(after.unwrap_or_default().max(prefix).to_owned())
-            .bind(end)
-            .bind(limit.rows)
-            .fetch(&*self.reads);
-        read_items(rows, limit).await
+        let sql = shown_items(None, range, "ORDER BY key LIMIT ?4");
+        let after = after.unwrap_or_default().max(prefix).to_owned();
+        let values = (stream.to_owned(), after, end, limit.rows);
+        let items = self
+            .reads
+            .read(move |connection| read_items(connection, &sql, values, limit));
+        Ok(items.await?)
     }
 
     pub async fn item(&self, stream: &str, key: &str) -> Result<Option<Item>, PoolError> {
-        let row = sqlx::query(shown_items(None, "key = ?2", ""))
-            .bind(stream.to_owned())
-            .bind(key.to_owned())
-            .fetch_optional(&*self.reads)
-            .await?;
-        row.as_ref().map(Item::read).transpose()
+        let sql = shown_items(None, "key = ?2", "");
+        let values = [stream.to_owned(), key.to_owned()];
+        Ok(self.reads.first(sql, values, Item::read).await?)
     }
 
     /// The items of a stream that were written last, below a number of changes, newest first.
@@ -207,65 +205,71 @@ impl Pool {
         mut take: impl FnMut(Item) -> bool,
     ) -> Result<(), PoolError> {
         let sql = shown_items(keys.map(|_| "?2"), "TRUE", "");
-        let query = sqlx::query(sql).bind(stream.to_owned());
-        let query = match keys {
-            None => query,
-            Some(keys) => query.bind(serde_json::json!(keys).to_string()),
-        };
-        let mut rows = query.fetch(&*self.reads);
-        while let Some(row) = rows.try_next().await? {
-            if !take(Item::read(&row)?) {
-                break;
+        let keys = keys.map(|keys| serde_json::json!(keys).to_string());
+        let values: Vec<String> = iter::once(stream.to_owned()).chain(keys).collect();
+        let (pieces, mut read) = mpsc::channel(PIECES_MAX);
+        let reading = self.reads.read(move |connection| {
+            let mut statement = connection.prepare_cached(&sql)?;
+            let mut rows = statement.query(params_from_iter(values))?;
+            let mut piece = Vec::with_capacity(PIECE_ITEMS);
+            while let Some(row) = rows.next()? {
+                piece.push(Item::read(row)?);
+                if piece.len() == PIECE_ITEMS {
+                    let full = mem::replace(&mut piece, Vec::with_capacity(PIECE_ITEMS));
+                    if pieces.blocking_send(full).is_err() {
+                        return Ok(());
+                    }
+                }
             }
-        }
-        Ok(())
+            // Nobody is left to say it to if it fails.
+            let _ = pieces.blocking_send(piece);
+            Ok::<_, PoolError>(())
+        });
+        let taking = async move {
+            while let Some(piece) = read.recv().await {
+                if !piece.into_iter().all(&mut take) {
+                    break;
+                }
+            }
+        };
+        tokio::join!(reading, taking).0
     }
 
     /// The fields that a stream's items have or had, as JSON writes their names, in the order in which they were first
     /// seen.
     pub async fn fields(&self, stream: &str) -> Result<Vec<String>, PoolError> {
-        Ok(
-            sqlx::query_scalar("SELECT name FROM view_fields WHERE stream = ?1 ORDER BY position")
-                .bind(stream.to_owned())
-                .fetch_all(&*self.reads)
-                .await?,
-        )
+        let sql = "SELECT name FROM view_fields WHERE stream = ?1 ORDER BY position";
+        let names = (self.reads).rows(sql, [stream.to_owned()], |row| row.get(0));
+        Ok(names.await?)
     }
 
     /// Number of the last change of a stream, or of a later one: what was forgotten still counts.
     pub async fn last_change(&self, stream: &str) -> Result<ChangeSeq, PoolError> {
         // What waits behind a hold is no change of what is shown.
-        let last: i64 = sqlx::query_scalar(
-            "SELECT max(coalesce((SELECT seq FROM change_log WHERE stream = ?1 AND visible ORDER BY seq DESC LIMIT 1), 0),
+        let sql = "SELECT max(coalesce((SELECT seq FROM change_log WHERE stream = ?1 AND visible ORDER BY seq DESC LIMIT 1), 0),
                         coalesce((SELECT previous FROM change_log WHERE stream = ?1 ORDER BY seq LIMIT 1), 0),
-                        (SELECT floor FROM history))",
-        )
-        .bind(stream.to_owned())
-        .fetch_one(&*self.reads)
-        .await?;
-        Ok(ChangeSeq::from_column(last))
+                        (SELECT floor FROM history))";
+        let last = |row: &Row<'_>| row.get(0).map(ChangeSeq::from_column);
+        Ok(self.reads.row(sql, [stream.to_owned()], last).await?)
     }
 
     /// How many items a stream has; at most `max` are counted. An exact number of a large stream would read all of it.
     pub async fn count(&self, stream: &str, max: u32) -> Result<u32, PoolError> {
-        Ok(sqlx::query_scalar(AssertSqlSafe(format!(
+        let sql = format!(
             "SELECT count(*) FROM (SELECT 1 FROM items WHERE stream = ?1 AND {AS_STORED}
              UNION ALL SELECT 1 FROM shown WHERE stream = ?1 AND fields IS NOT NULL LIMIT ?2)"
-        )))
-        .bind(stream.to_owned())
-        .bind(max)
-        .fetch_one(&*self.reads)
-        .await?)
+        );
+        let count = self
+            .reads
+            .row(sql, (stream.to_owned(), max), |row| row.get(0));
+        Ok(count.await?)
     }
 
     /// Name of a stream's view in the file; none until its first item.
     pub async fn view(&self, stream: &str) -> Result<Option<String>, PoolError> {
-        Ok(
-            sqlx::query_scalar("SELECT view FROM views WHERE stream = ?1")
-                .bind(stream.to_owned())
-                .fetch_optional(&*self.reads)
-                .await?,
-        )
+        let sql = "SELECT view FROM views WHERE stream = ?1";
+        let view = (self.reads).first(sql, [stream.to_owned()], |row| row.get(0));
+        Ok(view.await?)
     }
 
     /// When the newest data of a stream arrived, RFC 3339; `None` for an empty stream.

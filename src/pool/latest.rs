@@ -11,7 +11,6 @@ mod row;
 use std::sync::Arc;
 
 use rusqlite::{Connection, OptionalExtension, params};
-use sqlx::AssertSqlSafe;
 
 use super::change_log::{Keys, StateKind, sizes_sql};
 use super::{Filling, PageLimit, Pool, PoolError, Position};
@@ -262,13 +261,11 @@ impl Pool {
         let (mut lag, mut last) = (0, String::new());
         while let Some(stream) = self.stream_of(read, &last).await? {
             if wanted(&stream) {
-                let count = sqlx::query_scalar::<_, i64>(AssertSqlSafe(sql.clone()))
-                    .bind(stream.clone())
-                    .bind(place.to_column())
-                    .bind(i64::MAX)
-                    .bind(sink.to_owned())
-                    .bind(i64::MAX);
-                lag += count.fetch_one(&*self.reads).await?.unsigned_abs();
+                let (stream, sink) = (stream.clone(), sink.to_owned());
+                let values = (stream, place.to_column(), i64::MAX, sink, i64::MAX);
+                let count = |row: &rusqlite::Row<'_>| row.get::<_, i64>(0);
+                let count = self.reads.row(sql.clone(), values, count);
+                lag += count.await?.unsigned_abs();
             }
             last = stream;
         }

@@ -57,11 +57,10 @@ use std::time::{Duration, Instant};
 use rusqlite::Connection;
 use tokio::sync::Semaphore;
 
-use base::opaque::Opaque;
 use base::order::{ChangeSeq, Epoch, Seq};
 use replica::Commits;
 use settings::OnUpdate;
-use sqlite::{FailStop, FileWriter};
+use sqlite::{FailStop, FileWriter, Readers};
 
 use acts::ActStreams;
 use apply::RowNumbers;
@@ -109,7 +108,7 @@ const VIEWS_AT_END: Duration = Duration::from_secs(1);
 #[derive(Debug)]
 pub struct Pool {
     writer: Mutex<Writer>,
-    reads: Opaque<sqlx::SqlitePool>,
+    reads: Readers,
     /// In a cluster, what [`Pool::read`] reads with until the file is closed.
     reader: Mutex<Option<Connection>>,
     path: PathBuf,

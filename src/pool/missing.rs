@@ -4,6 +4,8 @@
 //!
 //! **Invariant**: a row counts if any of its fields is of an entry from before the sink's first, whatever was merged since.
 
+use std::sync::Arc;
+
 use rusqlite::OptionalExtension as _;
 
 use super::fills::{FillPage, Filling, Row};
@@ -19,9 +21,8 @@ impl Pool {
     pub async fn began_after(&self, sink: &str) -> Result<Option<Seq>, PoolError> {
         let sql = "SELECT start FROM cursors WHERE sink = ?1
              AND NOT EXISTS (SELECT 1 FROM fills WHERE fills.sink = ?1 AND number > 0)";
-        let start = sqlx::query_scalar::<_, i64>(sql).bind(sink.to_owned());
-        let start = start.fetch_optional(&*self.reads).await?;
-        Ok(start.map(Seq::from_column))
+        let start = |row: &rusqlite::Row<'_>| row.get(0).map(Seq::from_column);
+        Ok(self.reads.first(sql, [sink.to_owned()], start).await?)
     }
 
     /// Whether a sink began with this filling, so that it was handed nothing before. Blocks.
@@ -63,11 +64,12 @@ impl Pool {
              FROM items WHERE stream = ?1 AND key > ?2 AND (accepted_seq <= ?3 OR (merged IS NOT NULL AND EXISTS
                 (SELECT 1 FROM json_each(merged) WHERE json_extract(value, '$.place[0]') <= ?3)))
              ORDER BY key LIMIT ?4";
-        let rows = sqlx::query(sql).bind(&*stream).bind(&*key);
-        let rows = rows.bind(before.to_column()).bind(ROWS);
-        let rows = rows.fetch_all(&*self.reads).await?;
-        let read = rows.iter().map(|row| Ok(Row::read(row, &stream)?.letter));
-        let read = read.collect::<Result<Vec<_>, PoolError>>()?;
+        let values = (stream.clone(), key, before.to_column(), ROWS);
+        let name: Arc<str> = stream.as_str().into();
+        let read = self.reads.rows(sql, values, move |row| {
+            Row::read(row, &name).map(|row| row.letter)
+        });
+        let read = read.await?;
         let after = match read.last() {
             Some(last) => Some((stream, last.key.clone())),
             // On with the stream behind it.

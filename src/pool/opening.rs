@@ -22,7 +22,7 @@ use super::views::Views;
 use super::{CHECKPOINT_BYTES, LONG_READS_MAX, Pool, READERS_MAX, Writer, history, schema};
 use base::order::Seq;
 use replica::{Commits, ReplicaFile, SharedLog};
-use sqlite::{FailStop, FileWriter};
+use sqlite::{FailStop, FileWriter, Readers};
 
 impl Pool {
     /// Opens or makes `pool.db` at `path`. Updates replace, until [`Pool::set_on_update`] says otherwise.
@@ -55,7 +55,7 @@ impl Pool {
             Some(log) => Commits::to(log, &connection, ReplicaFile::Pool)?,
             None => Commits::Alone,
         };
-        let reads = sqlite::open_readers(path, READERS_MAX).await?;
+        let reads = Readers::open(path, READERS_MAX)?;
         let reader = match log {
             Some(_) => Some(sqlite::open_reader(path, &Arc::default())?),
             None => None,

@@ -16,7 +16,6 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use rusqlite::{Connection, named_params};
-use sqlx::Row;
 use uuid::Uuid;
 
 use super::dead_letters::{action, meta};
@@ -114,17 +113,15 @@ impl Pool {
                 .replace(":newest", "?2")
                 .replace(":chosen", "?3")
         );
-        let row = sqlx::query(sqlx::AssertSqlSafe(sql))
-            .bind(sink.to_owned())
-            .bind(newest)
-            .bind(selection.chosen())
-            .fetch_one(&*self.reads)
-            .await?;
-        Ok(Found {
-            letters: row.try_get::<i64, _>("letters")?.unsigned_abs(),
-            unreadable: row.try_get::<i64, _>("unreadable")?.unsigned_abs(),
-            newest: row.try_get("newest")?,
-        })
+        let found = |row: &rusqlite::Row<'_>| {
+            Ok(Found {
+                letters: row.get::<_, i64>(0)?.unsigned_abs(),
+                unreadable: row.get::<_, i64>(1)?.unsigned_abs(),
+                newest: row.get(2)?,
+            })
+        };
+        let values = (sink.to_owned(), newest, selection.chosen());
+        Ok(self.reads.row(sql, values, found).await?)
     }
 
     /// Makes a retry, due now, of the first dead letters of a selection, up to the id `newest`; returns how

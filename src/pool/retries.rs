@@ -8,8 +8,7 @@
 
 mod stored;
 
-use rusqlite::{Connection, OptionalExtension};
-use sqlx::Row;
+use rusqlite::{Connection, OptionalExtension, Row};
 
 use super::dead_letters::{DeadLetter, store_letters};
 use super::{Pool, PoolError, Settlement, delivery_status, fills, resends};
@@ -80,6 +79,36 @@ pub struct Waiting {
     pub retry: Retry,
     /// Number of its items; `None` if the list of them cannot be read.
     pub items: Option<u64>,
+}
+
+impl Waiting {
+    fn read(row: &Row<'_>) -> Result<Self, rusqlite::Error> {
+        let bytes = |name: &str| {
+            row.get_ref(name)
+                .map(|value| value.as_bytes().unwrap_or_default())
+        };
+        let retry = Retry {
+            id: row.get("id")?,
+            seqs: (
+                Seq::from_column(row.get("first_seq")?),
+                Seq::from_column(row.get("last_seq")?),
+            ),
+            parts: parts_of(bytes("parts")?),
+            origin: BatchOrigin::from_column(row.get("resent")?),
+            attempts: row.get("attempts")?,
+            earlier: row.get("earlier")?,
+            due_at: Lived::from_column(row.get("due_ms")?),
+            reason: String::from_utf8_lossy(bytes("reason")?).into_owned(),
+        };
+        let lens = retry.parts.iter();
+        let lens = lens.map(|Part(_, start, end, _)| u64::from(*end - *start));
+        let listed = (!retry.parts.is_empty()).then(|| lens.sum());
+        let kept: Option<i64> = row.get("items")?;
+        Ok(Self {
+            items: kept.map(i64::unsigned_abs).or(listed),
+            retry,
+        })
+    }
 }
 
 /// Part of [`Pool::settle`]'s transaction.
@@ -199,61 +228,26 @@ impl Pool {
         after: i64,
         limit: u32,
     ) -> Result<Vec<Waiting>, PoolError> {
-        let rows = sqlx::query(
-            "SELECT id, first_seq, last_seq, parts, attempts, earlier, due_ms, reason, resent,
+        let sql = "SELECT id, first_seq, last_seq, parts, attempts, earlier, due_ms, reason, resent,
                     iif(resent, (SELECT count(*) FROM resends WHERE retry_id = retries.id), NULL) AS items
-             FROM retries WHERE sink = ?1 AND id > ?2 ORDER BY id LIMIT ?3",
-        )
-        .bind(sink.to_owned())
-        .bind(after)
-        .bind(limit)
-        .fetch_all(&*self.reads)
-        .await?;
-        let retries = rows.iter().map(|row| {
-            let parts: &[u8] = row.try_get("parts").unwrap_or_default();
-            let reason: &[u8] = row.try_get("reason").unwrap_or_default();
-            let retry = Retry {
-                id: row.try_get("id")?,
-                seqs: (
-                    Seq::from_column(row.try_get("first_seq")?),
-                    Seq::from_column(row.try_get("last_seq")?),
-                ),
-                parts: parts_of(parts),
-                origin: BatchOrigin::from_column(row.try_get("resent")?),
-                attempts: row.try_get("attempts")?,
-                earlier: row.try_get("earlier")?,
-                due_at: Lived::from_column(row.try_get("due_ms")?),
-                reason: String::from_utf8_lossy(reason).into_owned(),
-            };
-            let lens = retry.parts.iter();
-            let lens = lens.map(|Part(_, start, end, _)| u64::from(*end - *start));
-            let listed = (!retry.parts.is_empty()).then(|| lens.sum());
-            let kept: Option<i64> = row.try_get("items")?;
-            Ok(Waiting {
-                items: kept.map(i64::unsigned_abs).or(listed),
-                retry,
-            })
-        });
-        retries.collect()
+             FROM retries WHERE sink = ?1 AND id > ?2 ORDER BY id LIMIT ?3";
+        let values = (sink.to_owned(), after, limit);
+        Ok(self.reads.rows(sql, values, Waiting::read).await?)
     }
 
     /// The first request of which something waits in a retry of a sink.
     pub async fn first_retried(&self, sink: &str) -> Result<Option<Seq>, PoolError> {
         let sql = "SELECT min(first_seq) FROM retries WHERE sink = ?1 AND resent < 2";
-        let first: Option<i64> = sqlx::query_scalar(sql)
-            .bind(sink.to_owned())
-            .fetch_one(&*self.reads)
-            .await?;
+        let first = self.reads.row(sql, [sink.to_owned()], |row| row.get(0));
+        let first: Option<i64> = first.await?;
         Ok(first.map(Seq::from_column))
     }
 
     /// The highest id of a sink's retries, 0 for none.
     pub async fn newest_retry(&self, sink: &str) -> Result<i64, PoolError> {
         let sql = "SELECT coalesce(max(id), 0) FROM retries WHERE sink = ?1";
-        Ok(sqlx::query_scalar(sql)
-            .bind(sink.to_owned())
-            .fetch_one(&*self.reads)
-            .await?)
+        let newest = self.reads.row(sql, [sink.to_owned()], |row| row.get(0));
+        Ok(newest.await?)
     }
 
     /// Makes dead letters of a retry: these, or of one that was made of dead letters its own again, with this reason.

@@ -4,8 +4,6 @@
 //!
 //! **Invariant**: a call reads a bounded number of rows, which an index leads to, however much the file holds.
 
-use sqlx::Row;
-
 use super::{Pool, PoolError};
 use base::clock::Unix;
 
@@ -31,7 +29,7 @@ pub struct LetterHits {
 
 impl LetterHits {
     /// Dead letters that one call reads, because no index leads to a text within a reason.
-    pub const READ_MAX: usize = 200;
+    pub const READ_MAX: u32 = 200;
 }
 
 impl Pool {
@@ -49,10 +47,8 @@ impl Pool {
              CASE WHEN EXISTS (SELECT 1 FROM shown WHERE stream = value AND key = ?2)
              THEN EXISTS (SELECT 1 FROM shown WHERE stream = value AND key = ?2 AND fields IS NOT NULL)
              ELSE EXISTS (SELECT 1 FROM items WHERE stream = value AND key = ?2) END";
-        let found = sqlx::query_scalar(sql)
-            .bind(serde_json::Value::from(streams).to_string())
-            .bind(key.to_owned())
-            .fetch_all(&*self.reads);
+        let streams = serde_json::Value::from(streams).to_string();
+        let found = (self.reads).rows(sql, [streams, key.to_owned()], |row| row.get(0));
         Ok(found.await?)
     }
 
@@ -69,29 +65,30 @@ impl Pool {
     ) -> Result<LetterHits, PoolError> {
         let sql = "SELECT id, sink, stream, key, reason, at_ms, key = ?2 OR instr(lower(reason), lower(?2)) > 0 AS is_hit
              FROM dead_letters WHERE id < ?1 ORDER BY id DESC LIMIT ?3";
-        let rows = sqlx::query(sql)
-            .bind(before.unwrap_or(i64::MAX))
-            .bind(text.to_owned())
-            .bind(i64::try_from(LetterHits::READ_MAX).unwrap_or(i64::MAX))
-            .fetch_all(&*self.reads)
-            .await?;
-        let mut found = LetterHits::default();
-        for (number, row) in rows.iter().enumerate() {
-            let at = Unix::from_column(row.try_get("at_ms")?);
-            if row.try_get("is_hit")? {
-                found.hits.push(LetterHit {
-                    sink: row.try_get("sink")?,
-                    stream: row.try_get("stream")?,
-                    key: row.try_get("key")?,
-                    reason: row.try_get("reason")?,
-                    at,
-                });
+        let (before, text) = (before.unwrap_or(i64::MAX), text.to_owned());
+        let read = self.reads.read(move |connection| {
+            let mut statement = connection.prepare_cached(sql)?;
+            let mut rows = statement.query((before, text, LetterHits::READ_MAX))?;
+            let (mut found, mut number) = (LetterHits::default(), 0);
+            while let Some(row) = rows.next()? {
+                number += 1;
+                let at = Unix::from_column(row.get("at_ms")?);
+                if row.get("is_hit")? {
+                    found.hits.push(LetterHit {
+                        sink: row.get("sink")?,
+                        stream: row.get("stream")?,
+                        key: row.get("key")?,
+                        reason: row.get("reason")?,
+                        at,
+                    });
+                }
+                if found.hits.len() >= limit || number == LetterHits::READ_MAX {
+                    found.next = Some((row.get("id")?, at));
+                    break;
+                }
             }
-            if found.hits.len() >= limit || number + 1 == LetterHits::READ_MAX {
-                found.next = Some((row.try_get("id")?, at));
-                break;
-            }
-        }
-        Ok(found)
+            Ok::<_, PoolError>(found)
+        });
+        read.await
     }
 }

@@ -6,8 +6,7 @@
 //! **Invariant**: what a known sink has not behind it is needed ([`Pool::low_water`] looks at all of them); a sink is
 //! forgotten as a whole, its cursor last.
 
-use rusqlite::{Connection, OptionalExtension as _};
-use sqlx::Row;
+use rusqlite::{Connection, OptionalExtension as _, Row};
 
 use super::{Pool, PoolError, Undelivered};
 use base::order::{ChangeSeq, Seq};
@@ -73,16 +72,14 @@ impl Pool {
 
     /// Every sink that ran on this file and was not forgotten, by name.
     pub async fn known_sinks(&self) -> Result<Vec<Known>, PoolError> {
-        let rows = sqlx::query("SELECT sink, seq FROM cursors ORDER BY sink")
-            .fetch_all(&*self.reads)
-            .await?;
-        let known = rows.iter().map(|row| {
+        let known = |row: &Row<'_>| {
             Ok(Known {
-                name: row.try_get("sink")?,
-                cursor: Seq::from_column(row.try_get("seq")?),
+                name: row.get(0)?,
+                cursor: Seq::from_column(row.get(1)?),
             })
-        });
-        known.collect()
+        };
+        let sql = "SELECT sink, seq FROM cursors ORDER BY sink";
+        Ok(self.reads.rows(sql, [], known).await?)
     }
 
     /// The sinks with the newest state, each with the last change that it has.
@@ -90,14 +87,9 @@ impl Pool {
     /// # Errors
     /// The pool cannot be read.
     pub async fn latest_places(&self) -> Result<Vec<(String, ChangeSeq)>, PoolError> {
-        let rows = sqlx::query("SELECT sink, seq FROM latest")
-            .fetch_all(&*self.reads)
-            .await?;
-        let places = rows.iter().map(|row| {
-            let place = ChangeSeq::from_column(row.try_get("seq")?);
-            Ok((row.try_get("sink")?, place))
-        });
-        places.collect()
+        let place = |row: &Row<'_>| Ok((row.get(0)?, ChangeSeq::from_column(row.get(1)?)));
+        let sql = "SELECT sink, seq FROM latest";
+        Ok(self.reads.rows(sql, [], place).await?)
     }
 
     /// Forgets all that is kept of a sink; what that was, or `None` if it is not known. Blocks.
@@ -106,7 +98,7 @@ impl Pool {
     /// SQLite's; the sink may be forgotten in part, and can be forgotten again.
     pub fn forget_sink(&self, sink: &str) -> Result<Option<Undelivered>, PoolError> {
         let count = |sql: &str| -> Result<u64, PoolError> {
-            let count = |row: &rusqlite::Row<'_>| row.get::<_, i64>(0);
+            let count = |row: &Row<'_>| row.get::<_, i64>(0);
             let counted = self.read(|connection| connection.query_row(sql, [sink], count))?;
             Ok(counted.unsigned_abs())
         };

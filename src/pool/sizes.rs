@@ -10,7 +10,7 @@ use std::collections::HashMap;
 use std::sync::{Arc, PoisonError, RwLock};
 
 use rusqlite::functions::FunctionFlags;
-use rusqlite::{Connection, params};
+use rusqlite::{Connection, OptionalExtension as _, params};
 
 use super::rules::{self, Place};
 use super::{Pool, PoolError};
@@ -236,32 +236,55 @@ impl Pool {
         stream: &str,
         keys: &[&'a str],
     ) -> Result<(Size, HashMap<&'a str, u64>), PoolError> {
-        let mut moment = self.reads.begin().await?;
-        let size: Option<(i64, i64)> =
-            sqlx::query_as("SELECT items, bytes FROM stream_sizes WHERE stream = ?1")
-                .bind(stream)
-                .fetch_optional(&mut *moment)
-                .await?;
+        let chunks = keys.chunks(KEYS_MAX);
+        let chunks: Vec<String> = chunks
+            .map(|keys| serde_json::json!(keys).to_string())
+            .collect();
+        let stream = stream.to_owned();
+        let found = self.reads.read(move |connection| {
+            let moment = connection.unchecked_transaction()?;
+            let size = size_of(&moment, &stream)?;
+            let bytes = chunks
+                .iter()
+                .map(|keys| bytes_of(&moment, &stream, keys))
+                .collect::<Result<Vec<_>, _>>()?;
+            Ok::<_, PoolError>((size, bytes))
+        });
+        let (size, found) = found.await?;
         let mut held = HashMap::new();
-        for keys in keys.chunks(KEYS_MAX) {
-            let found: Vec<(i64, i64)> = sqlx::query_as(
-                "SELECT asked.key, octet_length(items.fields) FROM json_each(?2) AS asked
-                     JOIN items ON items.stream = ?1 AND items.key = asked.value",
-            )
-            .bind(stream)
-            .bind(serde_json::json!(keys).to_string())
-            .fetch_all(&mut *moment)
-            .await?;
+        for (keys, found) in keys.chunks(KEYS_MAX).zip(found) {
             held.extend(found.into_iter().filter_map(|(at, bytes)| {
                 let key = keys.get(usize::try_from(at).ok()?)?;
                 Some((*key, bytes.unsigned_abs()))
             }));
         }
-        let (items, bytes) = size.unwrap_or_default();
-        let size = Size {
-            items: items.max(0).unsigned_abs(),
-            bytes: bytes.max(0).unsigned_abs(),
-        };
         Ok((size, held))
     }
+}
+
+fn size_of(connection: &Connection, stream: &str) -> Result<Size, rusqlite::Error> {
+    let sql = "SELECT items, bytes FROM stream_sizes WHERE stream = ?1";
+    let size = |row: &rusqlite::Row<'_>| {
+        Ok(Size {
+            items: row.get::<_, i64>(0)?.max(0).unsigned_abs(),
+            bytes: row.get::<_, i64>(1)?.max(0).unsigned_abs(),
+        })
+    };
+    let mut statement = connection.prepare_cached(sql)?;
+    let found = statement.query_row([stream], size).optional()?;
+    Ok(found.unwrap_or_default())
+}
+
+/// The place of each of these keys, a JSON array, that has an item, and the bytes of its fields.
+fn bytes_of(
+    connection: &Connection,
+    stream: &str,
+    keys: &str,
+) -> Result<Vec<(i64, i64)>, rusqlite::Error> {
+    let mut statement = connection.prepare_cached(
+        "SELECT asked.key, octet_length(items.fields) FROM json_each(?2) AS asked
+             JOIN items ON items.stream = ?1 AND items.key = asked.value",
+    )?;
+    let found = statement.query_map([stream, keys], |row| Ok((row.get(0)?, row.get(1)?)))?;
+    found.collect()
 }

@@ -7,9 +7,7 @@
 use std::borrow::Cow;
 use std::collections::HashMap;
 
-use rusqlite::{Connection, params};
-use sqlx::Row;
-use sqlx::sqlite::SqliteRow;
+use rusqlite::{Connection, Row, params};
 
 use super::{Pool, PoolError, delivery_status};
 use base::order::{ItemPosition, Seq};
@@ -93,57 +91,63 @@ impl Pool {
     /// SQLite's.
     pub async fn left_behind(&self, seqs: &[Seq]) -> Result<HashMap<Seq, LeftBehind>, PoolError> {
         let seqs = delivery_status::list(seqs);
-        let rows = sqlx::query(
-            "SELECT seq, sink, items + partly AS count FROM stale
-             WHERE seq IN (SELECT value FROM json_each(?1)) ORDER BY count, sink DESC",
-        )
-        .bind(seqs.clone())
-        .fetch_all(&*self.reads)
-        .await?;
-        let mut found = HashMap::new();
-        let mut sinks: HashMap<Seq, String> = HashMap::new();
-        for row in &rows {
-            let seq = Seq::from_column(row.try_get("seq")?);
-            let left = LeftBehind {
-                first: Vec::new(),
-                count: row.try_get::<i64, _>("count")?.unsigned_abs(),
-            };
-            found.insert(seq, left);
-            sinks.insert(seq, row.try_get("sink")?);
-        }
-        if found.is_empty() {
-            return Ok(found);
-        }
-        let rows = sqlx::query(
-            "SELECT seq, sink, position, key, version, reached, taken FROM stale_items
-             WHERE seq IN (SELECT value FROM json_each(?1)) ORDER BY seq, position",
-        )
-        .bind(seqs)
-        .fetch_all(&*self.reads)
-        .await?;
-        for row in &rows {
-            let seq = Seq::from_column(row.try_get("seq")?);
-            let sink: &str = row.try_get("sink")?;
-            if let Some(left) = found.get_mut(&seq)
-                && sinks.get(&seq).is_some_and(|one| one == sink)
-            {
-                left.first.push(Stale::read(row)?);
-            }
-        }
-        Ok(found)
+        self.reads
+            .read(move |connection| Ok(left_behind(connection, &seqs)?))
+            .await
     }
 }
 
+/// The same for a list of numbers.
+fn left_behind(
+    connection: &Connection,
+    seqs: &str,
+) -> Result<HashMap<Seq, LeftBehind>, rusqlite::Error> {
+    let mut found = HashMap::new();
+    let mut sinks: HashMap<Seq, String> = HashMap::new();
+    let mut statement = connection.prepare_cached(
+        "SELECT seq, sink, items + partly AS count FROM stale
+         WHERE seq IN (SELECT value FROM json_each(?1)) ORDER BY count, sink DESC",
+    )?;
+    let mut rows = statement.query([seqs])?;
+    while let Some(row) = rows.next()? {
+        let seq = Seq::from_column(row.get(0)?);
+        let left = LeftBehind {
+            first: Vec::new(),
+            count: row.get::<_, i64>(2)?.unsigned_abs(),
+        };
+        found.insert(seq, left);
+        sinks.insert(seq, row.get(1)?);
+    }
+    if found.is_empty() {
+        return Ok(found);
+    }
+    let mut statement = connection.prepare_cached(
+        "SELECT seq, sink, position, key, version, reached, taken FROM stale_items
+         WHERE seq IN (SELECT value FROM json_each(?1)) ORDER BY seq, position",
+    )?;
+    let mut rows = statement.query([seqs])?;
+    while let Some(row) = rows.next()? {
+        let seq = Seq::from_column(row.get(0)?);
+        let sink: String = row.get(1)?;
+        if let Some(left) = found.get_mut(&seq)
+            && sinks.get(&seq) == Some(&sink)
+        {
+            left.first.push(Stale::read(row)?);
+        }
+    }
+    Ok(found)
+}
+
 impl Stale {
-    fn read(row: &SqliteRow) -> Result<Self, PoolError> {
-        let taken: Option<&str> = row.try_get("taken")?;
+    fn read(row: &Row<'_>) -> Result<Self, rusqlite::Error> {
+        let taken: Option<String> = row.get("taken")?;
         Ok(Self {
-            item: ItemPosition::new(row.try_get("position")?),
-            key: row.try_get("key")?,
-            version: row.try_get("version")?,
-            reached: row.try_get("reached")?,
+            item: ItemPosition::new(row.get("position")?),
+            key: row.get("key")?,
+            version: row.get("version")?,
+            reached: row.get("reached")?,
             taken: taken
-                .and_then(|taken| serde_json::from_str(taken).ok())
+                .and_then(|taken| serde_json::from_str(&taken).ok())
                 .unwrap_or_default(),
         })
     }

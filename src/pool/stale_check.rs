@@ -6,7 +6,7 @@
 
 use std::collections::{HashMap, HashSet};
 
-use sqlx::Row;
+use rusqlite::Row;
 
 use super::{Pool, PoolError};
 use item::batch::Entry;
@@ -32,29 +32,24 @@ impl Pool {
         let keys: Vec<&str> = last.keys().copied().collect();
         let mut newer = HashSet::new();
         for keys in keys.chunks(KEYS_MAX) {
-            let rows = sqlx::query(
-                "SELECT asked.value AS key, items.fields AS fields FROM json_each(?3) AS asked
+            let sql = "SELECT asked.value AS key, items.fields AS fields FROM json_each(?3) AS asked
                      JOIN items ON items.stream = ?1 AND items.key = asked.value WHERE items.accepted_seq > ?2
                  UNION ALL SELECT asked.value, NULL FROM json_each(?3) AS asked
                      JOIN removed ON removed.stream = ?1 AND removed.key = asked.value
                      WHERE removed.accepted_seq >= ?2
-                     AND NOT EXISTS (SELECT 1 FROM items WHERE items.stream = ?1 AND items.key = asked.value)",
-            )
-            .bind(entry.stream.to_string())
-            .bind(entry.seq.to_column())
-            .bind(serde_json::json!(keys).to_string())
-            .fetch_all(&*self.reads)
-            .await?;
-            for row in &rows {
-                let key: &str = row.try_get("key")?;
-                let held: Option<&str> = row.try_get("fields")?;
-                let ours = last.get(key).copied().unwrap_or_default();
+                     AND NOT EXISTS (SELECT 1 FROM items WHERE items.stream = ?1 AND items.key = asked.value)";
+            let keys = serde_json::json!(keys).to_string();
+            let values = (entry.stream.to_string(), entry.seq.to_column(), keys);
+            let held = |row: &Row<'_>| Ok((row.get(0)?, row.get(1)?));
+            let rows: Vec<(String, Option<String>)> = self.reads.rows(sql, values, held).await?;
+            for (key, held) in rows {
+                let ours = last.get(&*key).copied().unwrap_or_default();
                 let same = held.is_some_and(|held| match merges {
                     false => held == ours,
-                    true => item::merge(held, ours) == held,
+                    true => item::merge(&held, ours) == held,
                 });
                 if !same {
-                    newer.insert(key.to_owned());
+                    newer.insert(key);
                 }
             }
         }

@@ -4,7 +4,7 @@
 
 use rusqlite::{Error, ErrorCode, ffi};
 
-/// Whether an error of a writing connection means that the file is damaged: SQLite says so, a table is not what its
+/// Whether an error means that the file is damaged: SQLite says so, a table is not what its
 /// owner made it, a row stands in the way that no statement expects, or a value is not of its column's type.
 pub fn is_damage(error: &Error) -> bool {
     match error {
@@ -26,27 +26,10 @@ pub fn is_damage(error: &Error) -> bool {
     }
 }
 
-/// The same for a reading connection.
-pub fn is_damage_read(error: &sqlx::Error) -> bool {
-    match error {
-        sqlx::Error::Database(error) => {
-            let code = error.code().and_then(|code| code.parse().ok());
-            code.is_some_and(is_damage_code) || is_about_tables(Some(error.message()))
-        }
-        sqlx::Error::ColumnDecode { .. } | sqlx::Error::Decode(_) => true,
-        sqlx::Error::ColumnNotFound(_) => true,
-        _ => false,
-    }
-}
-
 /// Whether damage is what an error comes from: its source, or the source of that.
 pub fn is_behind(error: &(dyn std::error::Error + 'static)) -> bool {
-    std::iter::successors(Some(error), |error| error.source()).any(|error| {
-        error.downcast_ref::<Error>().is_some_and(is_damage)
-            || error
-                .downcast_ref::<sqlx::Error>()
-                .is_some_and(is_damage_read)
-    })
+    std::iter::successors(Some(error), |error| error.source())
+        .any(|error| error.downcast_ref::<Error>().is_some_and(is_damage))
 }
 
 /// Whether a file that cannot be opened for this may be damaged: all but what the machine or another program may have

@@ -25,12 +25,9 @@ pub struct Newer {
 /// Why a file cannot be opened, read or written.
 #[derive(Debug, Error)]
 pub enum FileError {
-    /// SQLite said so, in the writing connection.
+    /// SQLite said so.
     #[error("{0}")]
-    Write(#[from] rusqlite::Error),
-    /// SQLite said so, in a reading connection.
-    #[error("{0}")]
-    Read(#[from] sqlx::Error),
+    Sqlite(#[from] rusqlite::Error),
     /// The file was written by a newer version.
     #[error("{0}")]
     Newer(#[from] Newer),
@@ -39,14 +36,13 @@ pub enum FileError {
 impl FileError {
     /// Whether there was no room on the disk.
     pub fn is_full(&self) -> bool {
-        matches!(self, Self::Write(error) if is_full(error))
+        matches!(self, Self::Sqlite(error) if is_full(error))
     }
 
     /// Whether a file that cannot be opened for this may be damaged.
     pub fn may_be_damage(&self) -> bool {
         match self {
-            Self::Write(error) => damage::may_be_damage(error),
-            Self::Read(error) => damage::is_damage_read(error),
+            Self::Sqlite(error) => damage::may_be_damage(error),
             Self::Newer(_) => true,
         }
     }
@@ -58,8 +54,7 @@ impl FileError {
 
     fn is_damage(&self) -> bool {
         match self {
-            Self::Write(error) => damage::is_damage(error),
-            Self::Read(error) => damage::is_damage_read(error),
+            Self::Sqlite(error) => damage::is_damage(error),
             Self::Newer(_) => false,
         }
     }

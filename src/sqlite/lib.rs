@@ -1,8 +1,8 @@
 //! How every SQLite file of the daemon is opened.
 //!
-//! The storage modules call it. Writers use the synchronous binding on a thread of their own: a
-//! round trip between a runtime and another thread costs more than a statement. Readers go through
-//! sqlx, which shares the same SQLite.
+//! The storage modules call it. Writers have a thread of their own: a round trip between a runtime
+//! and another thread costs more than a statement. Readers have connections of their own
+//! ([`Readers`]), on blocking threads of the runtime.
 //!
 //! **Invariant**: a file is used only with the settings that were asked for, read back from SQLite,
 //! and only by an SQLite that is free of the WAL-reset bug (3.51.3 or newer).
@@ -12,7 +12,9 @@ pub mod damage;
 mod disk_error;
 mod error;
 mod identity;
+mod query;
 pub mod readers;
+mod reads;
 pub mod suspect;
 mod writer;
 
@@ -20,18 +22,17 @@ use std::fs::{File, OpenOptions};
 use std::io::Read as _;
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
-use std::str::FromStr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use rusqlite::{Connection, OpenFlags};
-use sqlx::sqlite::{SqliteConnectOptions, SqlitePoolOptions};
 
-use base::opaque::Opaque;
 pub use disk_error::{DiskError, FailStop, WriteState};
 pub use error::{FileError, Newer, Notice, is_full};
 pub use identity::Identity;
+pub use query::SqlText;
+pub use reads::Readers;
 pub use writer::FileWriter;
 
 /// `PRAGMA synchronous`.
@@ -308,26 +309,6 @@ pub fn format_at_rest(path: &Path) -> Result<Option<i64>, FileError> {
         let [.., a, b, c, d] = header;
         i32::from_be_bytes([a, b, c, d]).into()
     }))
-}
-
-/// Opens read-only connections of a file that a writer has already made.
-///
-/// # Errors
-/// sqlx's.
-pub async fn open_readers(
-    path: &Path,
-    connections_max: u32,
-) -> Result<Opaque<sqlx::SqlitePool>, sqlx::Error> {
-    let options = SqliteConnectOptions::from_str("sqlite://")?
-        .filename(path)
-        .read_only(true)
-        .busy_timeout(Duration::from_secs(10))
-        .pragma("cache_size", "-1000");
-    let readers = SqlitePoolOptions::new()
-        .min_connections(0)
-        .max_connections(connections_max)
-        .connect_with(options);
-    Ok(Opaque::new(readers.await?))
 }
 
 fn refused(message: String) -> rusqlite::Error {

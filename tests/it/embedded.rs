@@ -17,8 +17,8 @@ use crate::wait::eventually;
 
 /// Threads by name. One that looks files through ends when it has.
 const THREADS: [&str; 5] = ["headgate", "journal", "log", "plugin-clock", "sink-pool"];
-/// Threads of which there are several: of the runtime, and of connections that read SQLite.
-const POOLS: [&str; 2] = ["sqlx-sqlite-wor", "tokio-rt-worker"];
+/// Threads of the runtime, of which there are several. Those that read SQLite are among them.
+const POOL: &str = "tokio-rt-worker";
 
 /// Tables of each file. None of them has a trigger.
 const TABLES: [(&str, &str); 3] = [
@@ -62,7 +62,7 @@ fn threads(daemon: &Process) -> Vec<String> {
         .filter_map(|task| std::fs::read_to_string(task.path().join("comm")).ok());
     let names = names.map(|name| name.trim().to_owned());
     let mut names: Vec<String> = names
-        .filter(|name| name != "scrub" && !POOLS.contains(&name.as_str()))
+        .filter(|name| name != "scrub" && name != POOL)
         .collect();
     names.sort();
     names

@@ -62,10 +62,7 @@ const HOMES: [(&str, &[&str]); 28] = [
     ("wasmtime-wasi-http", &["plugin"]),
     ("hyper-util", &["plugin"]),
     ("hyper-rustls", &["plugin"]),
-    (
-        "sqlx",
-        &["journal", "plugin", "pool", "postgres", "replica", "sqlite"],
-    ),
+    ("sqlx", &["journal", "plugin", "postgres", "replica"]),
     (
         "rusqlite",
         &[

@@ -1,7 +1,6 @@
 //! The request log in `journal.db`: single entries, and what connectors there are.
 
-use sqlx::Row;
-use sqlx::sqlite::SqliteRow;
+use rusqlite::{Error, Row};
 use uuid::Uuid;
 
 use super::File;
@@ -17,29 +16,23 @@ pub(super) const COLUMNS: &str = "SELECT seq, request_id, received_ms, connector
 
 impl File {
     pub(crate) async fn log_get(&self, request_id: Uuid) -> Result<Option<LogRow>, StorageError> {
-        let row = sqlx::query(sqlx::AssertSqlSafe(of_id()))
-            .bind(request_id.as_bytes().to_vec())
-            .bind(segments::id_time(request_id.as_bytes()).to_column())
-            .fetch_optional(self.reads())
-            .await?;
-        row.as_ref().map(read_row).transpose()
+        let id = request_id.into_bytes();
+        let values = (id, segments::id_time(&id).to_column());
+        Ok(self.reads.first(of_id(), values, read_row).await?)
     }
 
     pub(crate) async fn sent_again_as(&self, request_id: Uuid) -> Result<Vec<Uuid>, StorageError> {
         let sql = "SELECT r.request_id FROM log_sent_again s JOIN requests r ON r.seq = s.seq
              WHERE s.sent_again_from = ? ORDER BY s.seq DESC LIMIT 20";
-        let found: Vec<Vec<u8>> = sqlx::query_scalar(sql)
-            .bind(request_id.as_bytes().to_vec())
-            .fetch_all(self.reads())
-            .await?;
-        let ids = found.iter().filter_map(|id| Uuid::from_slice(id).ok());
-        Ok(ids.collect())
+        let found = (self.reads).rows(sql, [request_id.into_bytes()], |row| {
+            Ok(Uuid::from_slice(row.get_ref(0)?.as_bytes()?).ok())
+        });
+        Ok(found.await?.into_iter().flatten().collect())
     }
 
     pub(crate) async fn oldest_logged(&self) -> Result<Option<Seq>, StorageError> {
-        let oldest: Option<i64> = sqlx::query_scalar("SELECT min(seq) FROM requests")
-            .fetch_one(self.reads())
-            .await?;
+        let sql = "SELECT min(seq) FROM requests";
+        let oldest: Option<i64> = self.reads.row(sql, [], |row| row.get(0)).await?;
         Ok(oldest.map(Seq::from_column))
     }
 
@@ -55,8 +48,7 @@ impl File {
              UNION SELECT connector FROM requests WHERE seq > {CLOSED} AND connector > '{EVERY}'
              ORDER BY 1 LIMIT 1000"
         );
-        let names = sqlx::query_scalar(sqlx::AssertSqlSafe(sql));
-        Ok(names.fetch_all(self.reads()).await?)
+        Ok(self.reads.rows(sql, [], |row| row.get(0)).await?)
     }
 
     pub(crate) async fn log_has_connector(&self, name: &str) -> Result<bool, StorageError> {
@@ -65,8 +57,8 @@ impl File {
             "SELECT EXISTS (SELECT 1 FROM log_marks WHERE connector = ?1 AND last_seq >= (SELECT min(seq) FROM requests))
                  OR EXISTS (SELECT 1 FROM requests WHERE seq > {CLOSED} AND connector = ?1)"
         );
-        let found = sqlx::query_scalar(sqlx::AssertSqlSafe(sql)).bind(name.to_owned());
-        Ok(found.fetch_one(self.reads()).await?)
+        let found = (self.reads).row(sql, [name.to_owned()], |row| row.get(0));
+        Ok(found.await?)
     }
 }
 
@@ -85,31 +77,31 @@ pub(super) fn of_id() -> String {
     )
 }
 
-pub(super) fn read_row(row: &SqliteRow) -> Result<LogRow, StorageError> {
-    let id = |name: &str| -> Result<Option<Uuid>, sqlx::Error> {
-        let bytes: Option<Vec<u8>> = row.try_get(name)?;
-        Ok(bytes.and_then(|bytes| Uuid::from_slice(&bytes).ok()))
+pub(super) fn read_row(row: &Row<'_>) -> Result<LogRow, Error> {
+    let id = |name: &str| -> Result<Option<Uuid>, Error> {
+        let bytes = row.get_ref(name)?.as_bytes_or_null()?;
+        Ok(bytes.and_then(|bytes| Uuid::from_slice(bytes).ok()))
     };
-    let text = |name: &str| row.try_get::<Option<String>, _>(name);
-    let number = |name: &str| -> Result<u64, sqlx::Error> {
-        let number: i64 = row.try_get(name)?;
+    let text = |name: &str| row.get::<_, Option<String>>(name);
+    let number = |name: &str| -> Result<u64, Error> {
+        let number: i64 = row.get(name)?;
         Ok(number.unsigned_abs())
     };
     Ok(LogRow {
-        seq: Seq::from_column(row.try_get("seq")?),
+        seq: Seq::from_column(row.get("seq")?),
         duplicate_of: id("duplicate_of")?,
         entry: LogEntry {
             request_id: id("request_id")?.unwrap_or_default(),
-            received_at: Unix::from_column(row.try_get("received_ms")?),
-            connector: row.try_get::<String, _>("connector")?.into(),
-            stream: row.try_get::<String, _>("stream")?.into(),
-            outcome: Outcome::from_code(row.try_get("outcome")?),
-            endpoint: Endpoint::from_code(row.try_get("endpoint")?),
+            received_at: Unix::from_column(row.get("received_ms")?),
+            connector: row.get::<_, String>("connector")?.into(),
+            stream: row.get::<_, String>("stream")?.into(),
+            outcome: Outcome::from_code(row.get("outcome")?),
+            endpoint: Endpoint::from_code(row.get("endpoint")?),
             http_status: u16::try_from(number("http_status")?).unwrap_or_default(),
             items: u32::try_from(number("items")?).unwrap_or(u32::MAX),
             bytes: number("bytes")?,
-            key: row.try_get::<String, _>("key")?.into(),
-            client: Client::from_text(row.try_get("client")?),
+            key: row.get::<_, String>("key")?.into(),
+            client: Client::from_text(row.get_ref("client")?.as_str()?),
             item_key: text("item_key")?.map(Into::into),
             idempotency_key: text("idempotency_key")?.map(Into::into),
             error: text("errors")?.map(Into::into),

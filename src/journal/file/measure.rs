@@ -3,12 +3,15 @@
 //! **Invariant**: each of these looks at a bounded number of rows, however large the file is.
 
 use std::ops::Range;
+use std::sync::Arc;
 use std::time::Duration;
+
+use rusqlite::{Connection, Error, OptionalExtension as _, Row};
 
 use super::segment_index::CLOSED;
 use super::{File, reader, timeline};
-use crate::StorageError;
 use crate::measure::LogMinute;
+use crate::{Shared, StorageError};
 use base::clock::{Lived, Unix};
 use base::order::Seq;
 
@@ -22,15 +25,13 @@ const STEP: u32 = 20_000;
 
 impl File {
     pub(crate) async fn payload_bytes_after(&self, seq: Seq) -> Result<u64, StorageError> {
-        let (bytes, first, last, newest): (i64, Option<i64>, Option<i64>, Option<i64>) = sqlx::query_as(
-            "SELECT coalesce(sum(bytes), 0), min(seq), max(seq), (SELECT max(seq) FROM payloads)
-             FROM (SELECT seq, length(items) AS bytes FROM payloads WHERE seq > ?1 ORDER BY seq LIMIT ?2)",
-        )
-        .bind(seq.to_column())
-        .bind(PAYLOADS_MAX)
-        .fetch_one(self.reads())
-        .await?;
-        let (Some(first), Some(last), Some(newest)) = (first, last, newest) else {
+        let sql = "SELECT coalesce(sum(bytes), 0), min(seq), max(seq), (SELECT max(seq) FROM payloads)
+             FROM (SELECT seq, length(items) AS bytes FROM payloads WHERE seq > ?1 ORDER BY seq LIMIT ?2)";
+        let sums = (self.reads).row(sql, [seq.to_column(), PAYLOADS_MAX], |row| {
+            let positions: [Option<i64>; 3] = [row.get(1)?, row.get(2)?, row.get(3)?];
+            Ok((row.get::<_, i64>(0)?, positions))
+        });
+        let (bytes, [Some(first), Some(last), Some(newest)]) = sums.await? else {
             return Ok(0);
         };
         let (looked_at, all) = (last - first + 1, newest - first + 1);
@@ -42,30 +43,13 @@ impl File {
         &self,
         seq: Seq,
     ) -> Result<Option<(Unix, Option<Duration>)>, StorageError> {
-        let Some(oldest) = reader::first_from(self.reads(), seq + 1).await? else {
-            return Ok(None);
-        };
-        let oldest: Option<(i64, i64)> =
-            sqlx::query_as("SELECT seq, received_ms FROM requests WHERE seq = ?")
-                .bind(oldest.to_column())
-                .fetch_optional(self.reads())
-                .await?;
-        let Some((seq, received_ms)) = oldest else {
-            return Ok(None);
-        };
-        let remembered = self.shared.lock_recent().arrivals.of(Seq::from_column(seq));
-        let arrived = match remembered {
-            Some(arrived) => Some(arrived),
-            None => {
-                let point: Option<i64> = sqlx::query_scalar(timeline::REACHED)
-                    .bind(seq)
-                    .fetch_one(self.reads())
-                    .await?;
-                point.map(Lived::from_column)
-            }
-        };
-        let waited = arrived.map(|arrived| Lived::now() - arrived);
-        Ok(Some((Unix::from_column(received_ms), waited)))
+        let shared = Arc::clone(&self.shared);
+        let read = (self.reads).read(move |connection| oldest_from(connection, &shared, seq + 1));
+        let oldest = read.await?;
+        Ok(oldest.map(|(received_at, arrived)| {
+            let waited = arrived.map(|arrived| Lived::now() - arrived);
+            (received_at, waited)
+        }))
     }
 
     pub(crate) async fn log_bytes(&self) -> Result<u64, StorageError> {
@@ -73,25 +57,21 @@ impl File {
             "SELECT coalesce((SELECT sum(bytes) FROM log_spans), 0) + ?1 * (
                  SELECT count(*) FROM (SELECT 1 FROM requests WHERE seq > {CLOSED} LIMIT 10000))"
         );
-        let bytes: i64 = sqlx::query_scalar(sqlx::AssertSqlSafe(sql))
-            .bind(ENTRY_BYTES)
-            .fetch_one(self.reads())
+        let bytes: i64 = (self.reads)
+            .row(sql, [ENTRY_BYTES], |row| row.get(0))
             .await?;
         Ok(bytes.unsigned_abs())
     }
 
     pub(crate) async fn quarantined(&self) -> Result<u64, StorageError> {
-        let count: i64 =
-            sqlx::query_scalar("SELECT count(*) FROM (SELECT 1 FROM quarantine LIMIT 10000)")
-                .fetch_one(self.reads())
-                .await?;
+        let sql = "SELECT count(*) FROM (SELECT 1 FROM quarantine LIMIT 10000)";
+        let count: i64 = self.reads.row(sql, [], |row| row.get(0)).await?;
         Ok(count.unsigned_abs())
     }
 
     pub(crate) async fn newest_logged(&self) -> Result<Seq, StorageError> {
-        let newest: Option<i64> = sqlx::query_scalar("SELECT max(seq) FROM requests")
-            .fetch_one(self.reads())
-            .await?;
+        let sql = "SELECT max(seq) FROM requests";
+        let newest: Option<i64> = self.reads.row(sql, [], |row| row.get(0)).await?;
         Ok(newest.map_or(Seq::MIN, Seq::from_column))
     }
 
@@ -100,44 +80,79 @@ impl File {
         range: Range<Seq>,
         since: Unix,
     ) -> Result<(Vec<LogMinute>, Option<Seq>), StorageError> {
-        let start = range.start.to_column();
-        let end = range.end.to_column();
-        let (looked_at, lowest): (u32, Option<i64>) = sqlx::query_as(
-            "SELECT count(*), min(seq) FROM (
-                 SELECT seq FROM requests WHERE seq >= ?1 AND seq < ?2 ORDER BY seq DESC LIMIT ?3)",
-        )
-        .bind(start)
-        .bind(end)
-        .bind(STEP)
-        .fetch_one(self.reads())
-        .await?;
-        let Some(lowest) = lowest else {
-            return Ok((Vec::new(), None));
-        };
-        // 1: refused; 0 and 3: accepted, with a live and a test key; 4: a removal, which is no submission.
-        let rows: Vec<(String, String, i64, i64, i64, i64, i64)> = sqlx::query_as(
-            "SELECT connector, key, received_ms / 60000 AS minute, count(*), sum(outcome = 1),
-                 sum(iif(outcome IN (0, 3), items, 0)), max(received_ms)
-             FROM requests WHERE seq >= ?1 AND seq < ?2 AND received_ms >= ?3 AND outcome <> 4
-             GROUP BY connector, key, minute",
-        )
-        .bind(lowest)
-        .bind(end)
-        .bind(since.to_column())
-        .fetch_all(self.reads())
-        .await?;
-        let minutes = rows.into_iter().map(
-            |(connector, key, minute, requests, errors, items, newest_at)| LogMinute {
-                connector,
-                key,
-                minute: minute.unsigned_abs(),
-                requests: requests.unsigned_abs(),
-                errors: errors.unsigned_abs(),
-                items: items.unsigned_abs(),
-                newest_at: Unix::from_column(newest_at),
-            },
-        );
-        let more = looked_at == STEP;
-        Ok((minutes.collect(), more.then_some(Seq::from_column(lowest))))
+        let read = (self.reads).read(move |connection| log_minutes(connection, &range, since));
+        Ok(read.await?)
     }
+}
+
+/// The first entry from this one on that has a payload: when it came, by the wall clock and in time lived.
+fn oldest_from(
+    connection: &Connection,
+    shared: &Shared,
+    seq: Seq,
+) -> Result<Option<(Unix, Option<Lived>)>, Error> {
+    let Some(seq) = reader::first_from(connection, seq)? else {
+        return Ok(None);
+    };
+    let received_at = connection
+        .prepare_cached("SELECT received_ms FROM requests WHERE seq = ?")?
+        .query_row([seq.to_column()], |row| row.get(0).map(Unix::from_column))
+        .optional()?;
+    let Some(received_at) = received_at else {
+        return Ok(None);
+    };
+    let remembered = shared.lock_recent().arrivals.of(seq);
+    let arrived = match remembered {
+        Some(arrived) => Some(arrived),
+        None => {
+            let mut reached = connection.prepare_cached(timeline::REACHED)?;
+            let point: Option<i64> = reached.query_row([seq.to_column()], |row| row.get(0))?;
+            point.map(Lived::from_column)
+        }
+    };
+    Ok(Some((received_at, arrived)))
+}
+
+fn log_minutes(
+    connection: &Connection,
+    range: &Range<Seq>,
+    since: Unix,
+) -> Result<(Vec<LogMinute>, Option<Seq>), Error> {
+    let end = range.end.to_column();
+    let mut look = connection.prepare_cached(
+        "SELECT count(*), min(seq) FROM (
+             SELECT seq FROM requests WHERE seq >= ?1 AND seq < ?2 ORDER BY seq DESC LIMIT ?3)",
+    )?;
+    let (looked_at, lowest) = look.query_row((range.start.to_column(), end, STEP), |row| {
+        Ok((row.get::<_, u32>(0)?, row.get::<_, Option<i64>>(1)?))
+    })?;
+    let Some(lowest) = lowest else {
+        return Ok((Vec::new(), None));
+    };
+    // 1: refused; 0 and 3: accepted, with a live and a test key; 4: a removal, which is no submission.
+    let mut count = connection.prepare_cached(
+        "SELECT connector, key, received_ms / 60000 AS minute, count(*), sum(outcome = 1),
+             sum(iif(outcome IN (0, 3), items, 0)), max(received_ms)
+         FROM requests WHERE seq >= ?1 AND seq < ?2 AND received_ms >= ?3 AND outcome <> 4
+         GROUP BY connector, key, minute",
+    )?;
+    let minutes = count.query_map([lowest, end, since.to_column()], read_minute)?;
+    let more = looked_at == STEP;
+    Ok((
+        minutes.collect::<Result<_, _>>()?,
+        more.then_some(Seq::from_column(lowest)),
+    ))
+}
+
+fn read_minute(row: &Row<'_>) -> Result<LogMinute, Error> {
+    let number = |column: usize| row.get::<_, i64>(column).map(i64::unsigned_abs);
+    Ok(LogMinute {
+        connector: row.get(0)?,
+        key: row.get(1)?,
+        minute: number(2)?,
+        requests: number(3)?,
+        errors: number(4)?,
+        items: number(5)?,
+        newest_at: Unix::from_column(row.get(6)?),
+    })
 }

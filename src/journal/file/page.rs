@@ -9,7 +9,7 @@
 
 use std::ops::Range;
 
-use sqlx::{QueryBuilder, Sqlite};
+use rusqlite::{Connection, Error};
 
 use super::File;
 use super::log::{COLUMNS, read_row};
@@ -19,6 +19,7 @@ use crate::log::{Filter, LogRow, Outcome};
 use crate::page::{HIGHEST, Looked, like};
 use base::clock::Unix;
 use base::order::Seq;
+use sqlite::SqlText;
 
 impl File {
     pub(crate) async fn log_at(
@@ -26,7 +27,10 @@ impl File {
         filter: &Filter,
         seqs: &[Seq],
     ) -> Result<Vec<LogRow>, StorageError> {
-        self.rows_at(filter, seqs, u32::MAX).await
+        let (filter, seqs) = (filter.clone(), seqs.to_vec());
+        let read =
+            (self.reads).read(move |connection| rows_at(connection, &filter, &seqs, u32::MAX));
+        Ok(read.await?)
     }
 
     pub(crate) async fn log_range(
@@ -48,13 +52,15 @@ impl File {
             "SELECT {CLOSED}, min(first_seq), max(last_seq) FROM log_spans
              WHERE first_seq < ?1 AND min_ms <= ?2 AND max_ms >= ?3"
         );
-        let (closed, first, last): (i64, Option<i64>, Option<i64>) =
-            sqlx::query_as(sqlx::AssertSqlSafe(sql))
-                .bind(before.to_column())
-                .bind(until.to_column())
-                .bind(since.to_column())
-                .fetch_one(self.reads())
-                .await?;
+        let values = [before.to_column(), until.to_column(), since.to_column()];
+        let spans = (self.reads).row(sql, values, |row| {
+            Ok((
+                row.get::<_, i64>(0)?,
+                row.get::<_, Option<i64>>(1)?,
+                row.get::<_, Option<i64>>(2)?,
+            ))
+        });
+        let (closed, first, last) = spans.await?;
         let behind = Seq::from_column(closed) + 1;
         let first = first.map(Seq::from_column);
         if before > behind {
@@ -66,11 +72,8 @@ impl File {
 
     pub(crate) async fn log_time(&self, seq: Seq) -> Result<Option<Unix>, StorageError> {
         let sql = "SELECT received_ms FROM requests WHERE seq <= ? ORDER BY seq DESC LIMIT 1";
-        let found: Option<i64> = sqlx::query_scalar(sql)
-            .bind(seq.to_column())
-            .fetch_optional(self.reads())
-            .await?;
-        Ok(found.map(Unix::from_column))
+        let found = (self.reads).first(sql, [seq.to_column()], |row| row.get(0));
+        Ok(found.await?.map(Unix::from_column))
     }
 
     /// Looks at so many candidates; at most so many entries are the answer.
@@ -81,64 +84,74 @@ impl File {
         candidates: u32,
         limit: u32,
     ) -> Result<Looked, StorageError> {
-        if let Some((connector, outcomes)) = filter.marked() {
-            let many = candidates as usize;
-            let seqs =
-                segment_index::find(self.reads(), connector, outcomes, range, true, many).await?;
-            return Ok(Looked {
-                candidates: u32::try_from(seqs.len()).unwrap_or(u32::MAX),
-                lowest: seqs.last().copied(),
-                rows: self.rows_at(filter, &seqs, limit).await?,
-            });
-        }
-        let (candidates, lowest): (u32, Option<i64>) = sqlx::query_as(
-            "SELECT count(*), min(seq) FROM (
-                 SELECT seq FROM requests WHERE seq >= ?1 AND seq < ?2 ORDER BY seq DESC LIMIT ?3)",
-        )
-        .bind(range.start.to_column())
-        .bind(range.end.to_column())
-        .bind(candidates)
-        .fetch_one(self.reads())
-        .await?;
-        let Some(lowest) = lowest else {
-            return Ok(Looked::default());
-        };
-        let mut query = QueryBuilder::new(COLUMNS);
-        query.push("seq >= ").push_bind(lowest);
-        query.push(" AND seq < ").push_bind(range.end.to_column());
-        Ok(Looked {
-            candidates,
-            lowest: Some(Seq::from_column(lowest)),
-            rows: self.fetch(filter, query, limit).await?,
-        })
+        let (filter, range) = (filter.clone(), range.clone());
+        let read = (self.reads)
+            .read(move |connection| look(connection, &filter, &range, candidates, limit));
+        Ok(read.await?)
     }
+}
 
-    async fn rows_at(
-        &self,
-        filter: &Filter,
-        seqs: &[Seq],
-        limit: u32,
-    ) -> Result<Vec<LogRow>, StorageError> {
-        let mut query = QueryBuilder::new(COLUMNS);
-        query
-            .push("seq IN (SELECT value FROM json_each(")
-            .push_bind(list(seqs))
-            .push("))");
-        self.fetch(filter, query, limit).await
+fn look(
+    connection: &Connection,
+    filter: &Filter,
+    range: &Range<Seq>,
+    candidates: u32,
+    limit: u32,
+) -> Result<Looked, Error> {
+    if let Some((connector, outcomes)) = filter.marked() {
+        let many = candidates as usize;
+        let seqs = segment_index::find(connection, connector, outcomes, range, true, many)?;
+        return Ok(Looked {
+            candidates: u32::try_from(seqs.len()).unwrap_or(u32::MAX),
+            lowest: seqs.last().copied(),
+            rows: rows_at(connection, filter, &seqs, limit)?,
+        });
     }
+    let (start, end) = (range.start.to_column(), range.end.to_column());
+    let mut statement = connection.prepare_cached(
+        "SELECT count(*), min(seq) FROM (
+             SELECT seq FROM requests WHERE seq >= ?1 AND seq < ?2 ORDER BY seq DESC LIMIT ?3)",
+    )?;
+    let (candidates, lowest) = statement.query_row((start, end, candidates), |row| {
+        Ok((row.get(0)?, row.get::<_, Option<i64>>(1)?))
+    })?;
+    let Some(lowest) = lowest else {
+        return Ok(Looked::default());
+    };
+    let mut query = SqlText::new(COLUMNS);
+    query.push("seq >= ").push_value(lowest);
+    query.push(" AND seq < ").push_value(end);
+    Ok(Looked {
+        candidates,
+        lowest: Some(Seq::from_column(lowest)),
+        rows: fetch(connection, filter, query, limit)?,
+    })
+}
 
-    /// The newest of the entries that the query gives and the filter lets pass.
-    async fn fetch(
-        &self,
-        filter: &Filter,
-        mut query: QueryBuilder<Sqlite>,
-        limit: u32,
-    ) -> Result<Vec<LogRow>, StorageError> {
-        filter.push_conditions(&mut query);
-        query.push(" ORDER BY seq DESC LIMIT ").push_bind(limit);
-        let rows = query.build().fetch_all(self.reads()).await?;
-        rows.iter().map(read_row).collect()
-    }
+fn rows_at(
+    connection: &Connection,
+    filter: &Filter,
+    seqs: &[Seq],
+    limit: u32,
+) -> Result<Vec<LogRow>, Error> {
+    let mut query = SqlText::new(COLUMNS);
+    query
+        .push("seq IN (SELECT value FROM json_each(")
+        .push_value(list(seqs))
+        .push("))");
+    fetch(connection, filter, query, limit)
+}
+
+/// The newest of the entries that the query gives and the filter lets pass.
+fn fetch(
+    connection: &Connection,
+    filter: &Filter,
+    mut query: SqlText,
+    limit: u32,
+) -> Result<Vec<LogRow>, Error> {
+    filter.push_conditions(&mut query);
+    query.push(" ORDER BY seq DESC LIMIT ").push_value(limit);
+    query.rows(connection, read_row)
 }
 
 impl Filter {
@@ -154,24 +167,24 @@ impl Filter {
     }
 
     /// What the entry itself must say.
-    fn push_conditions(&self, query: &mut QueryBuilder<Sqlite>) {
+    fn push_conditions(&self, query: &mut SqlText) {
         if let Some(outcome) = self.outcome {
-            query.push(" AND outcome = ").push_bind(outcome.code());
+            query.push(" AND outcome = ").push_value(outcome.code());
         }
         if let Some(connector) = &self.connector {
             query
                 .push(" AND connector = ")
-                .push_bind(connector.to_string());
+                .push_value(connector.to_string());
         }
         if let Some(since) = self.since {
             query
                 .push(" AND received_ms >= ")
-                .push_bind(since.to_column());
+                .push_value(since.to_column());
         }
         if let Some(until) = self.until {
             query
                 .push(" AND received_ms <= ")
-                .push_bind(until.to_column());
+                .push_value(until.to_column());
         }
         if let Some(text) = &self.text {
             let pattern = like(text);
@@ -182,7 +195,7 @@ impl Filter {
                 query
                     .push(column)
                     .push(" LIKE ")
-                    .push_bind(pattern.clone())
+                    .push_value(pattern.clone())
                     .push(" ESCAPE '\\'");
             }
             query.push(")");

@@ -9,8 +9,7 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use rusqlite::{Connection, params};
-use sqlx::Row;
+use rusqlite::{Connection, Row, params};
 
 use super::{File, timeline};
 use crate::{LogEntry, RejectedBody, Retention, Shared, StorageError};
@@ -162,23 +161,23 @@ impl File {
         seq: Seq,
     ) -> Result<Option<RejectedBody>, StorageError> {
         let sql = "SELECT test, stream, content_type, item_key, idempotency_key, body, headers FROM bodies WHERE seq = ?";
-        let row = sqlx::query(sql).bind(seq.to_column());
-        let Some(row) = row.fetch_optional(self.reads()).await? else {
-            return Ok(None);
-        };
-        let value = |name: &str| -> Result<Option<Box<[u8]>>, sqlx::Error> {
-            let value: Option<Vec<u8>> = row.try_get(name)?;
-            Ok(value.map(Vec::into_boxed_slice))
-        };
-        Ok(Some(RejectedBody {
-            body: row.try_get::<Vec<u8>, _>("body")?.into(),
-            stream: row.try_get::<String, _>("stream")?.into(),
-            headers: (row.try_get::<Option<String>, _>("headers")?)
-                .and_then(|json| serde_json::from_str(&json).ok()),
-            content_type: value("content_type")?,
-            item_key: value("item_key")?,
-            idempotency_key: value("idempotency_key")?,
-            test: row.try_get("test")?,
-        }))
+        let body = (self.reads).first(sql, [seq.to_column()], read_body);
+        Ok(body.await?)
     }
+}
+
+fn read_body(row: &Row<'_>) -> Result<RejectedBody, rusqlite::Error> {
+    let value = |name: &str| -> Result<Option<Box<[u8]>>, rusqlite::Error> {
+        Ok(row.get_ref(name)?.as_bytes_or_null()?.map(Box::from))
+    };
+    Ok(RejectedBody {
+        body: row.get_ref("body")?.as_bytes()?.to_vec().into(),
+        stream: row.get::<_, String>("stream")?.into(),
+        headers: (row.get::<_, Option<String>>("headers")?)
+            .and_then(|json| serde_json::from_str(&json).ok()),
+        content_type: value("content_type")?,
+        item_key: value("item_key")?,
+        idempotency_key: value("idempotency_key")?,
+        test: row.get("test")?,
+    })
 }

@@ -50,10 +50,8 @@ impl File {
         let mut kept = self.kept.lock().await;
         if let Some(last_seq) = kept.uncounted {
             let sql = "SELECT coalesce(sum(length(items)), 0) FROM payloads WHERE seq <= ?";
-            let found: i64 = sqlx::query_scalar(sql)
-                .bind(last_seq.to_column())
-                .fetch_one(&*self.reads)
-                .await?;
+            let found = (self.reads).row(sql, [last_seq.to_column()], |row| row.get(0));
+            let found: i64 = found.await?;
             kept.add(vec![OpenSegment {
                 last_seq,
                 bytes: found.unsigned_abs(),
@@ -65,11 +63,9 @@ impl File {
         if retention.age_max.is_zero() || retention.bytes_max == 0 {
             return Ok(Seq::MAX);
         }
-        let aged: i64 = sqlx::query_scalar(timeline::OLDER_THAN)
-            .bind(timeline::before(retention.age_max))
-            .fetch_one(&*self.reads)
-            .await?;
-        let aged = Seq::from_column(aged);
+        let age_max = retention.age_max;
+        let aged = (self.reads).read(move |connection| timeline::older_than(connection, age_max));
+        let aged = aged.await?;
         while let Some(oldest) = kept.stretches.front().copied() {
             let rest = kept.bytes - oldest.bytes;
             if oldest.last_seq > aged && rest < retention.bytes_max {
@@ -93,14 +89,13 @@ impl File {
         while let Some(oldest) = kept.stretches.front().copied()
             && (kept.bytes > bytes_max || kept.from < aged)
         {
-            let rows: Vec<(i64, i64)> = sqlx::query_as(
-                "SELECT seq, length(items) FROM payloads WHERE seq > ? AND seq <= ? ORDER BY seq LIMIT ?",
-            )
-            .bind(kept.from.to_column())
-            .bind(oldest.last_seq.to_column())
-            .bind(STEP)
-            .fetch_all(&*self.reads)
-            .await?;
+            let sql = "SELECT seq, length(items) FROM payloads WHERE seq > ? AND seq <= ? ORDER BY seq LIMIT ?";
+            let values = [kept.from.to_column(), oldest.last_seq.to_column(), STEP];
+            let rows = (self.reads).rows(sql, values, |row| {
+                let bytes: i64 = row.get(1)?;
+                Ok((Seq::from_column(row.get(0)?), bytes.unsigned_abs()))
+            });
+            let rows = rows.await?;
             if rows.is_empty() {
                 // The rest of it was deleted before.
                 kept.from = oldest.last_seq;
@@ -108,7 +103,6 @@ impl File {
                 kept.stretches.pop_front();
             }
             for (seq, bytes) in rows {
-                let (seq, bytes) = (Seq::from_column(seq), bytes.unsigned_abs());
                 if kept.bytes <= bytes_max && seq > aged {
                     return Ok(());
                 }

@@ -9,12 +9,11 @@
 
 use std::ops::Range;
 
-use futures_util::TryStreamExt;
-use rusqlite::Connection;
-use sqlx::{QueryBuilder, Row, Sqlite};
+use rusqlite::{Connection, Error};
 
 use crate::log::Outcome;
 use base::order::Seq;
+use sqlite::SqlText;
 
 /// Stands for all connectors: no connector has this name.
 pub(super) const EVERY: &str = "*";
@@ -31,7 +30,7 @@ pub(super) fn write(
     outcome: Outcome,
     first_seq: Seq,
     places: &[u16],
-) -> Result<(), rusqlite::Error> {
+) -> Result<(), Error> {
     let Some(last) = places.last() else {
         return Ok(());
     };
@@ -86,36 +85,36 @@ pub(super) fn query(
     outcomes: &[Outcome],
     range: &Range<Seq>,
     newest_first: bool,
-) -> QueryBuilder<Sqlite> {
+) -> SqlText {
     let (start, end) = (range.start.to_column(), range.end.to_column());
-    let mut query = QueryBuilder::new("");
+    let mut query = SqlText::default();
     for outcome in outcomes {
         query
             .push("SELECT first_seq AS at, positions FROM log_marks WHERE connector = ")
-            .push_bind(connector.unwrap_or(EVERY).to_owned())
+            .push_value(connector.unwrap_or(EVERY).to_owned())
             .push(" AND outcome = ")
-            .push_bind(outcome.code())
+            .push_value(outcome.code())
             .push(" AND first_seq < ")
-            .push_bind(end)
+            .push_value(end)
             .push(" AND first_seq >= coalesce((SELECT max(first_seq) FROM log_spans WHERE first_seq <= ")
-            .push_bind(start)
+            .push_value(start)
             .push("), 0) UNION ALL ");
     }
     query
         .push("SELECT seq, NULL FROM requests WHERE seq > ")
         .push(CLOSED)
         .push(" AND seq >= ")
-        .push_bind(start)
+        .push_value(start)
         .push(" AND seq < ")
-        .push_bind(end);
+        .push_value(end);
     if let Some(connector) = connector {
         query
             .push(" AND connector = ")
-            .push_bind(connector.to_owned());
+            .push_value(connector.to_owned());
     }
     if outcomes.len() < Outcome::ALL.len() {
         let codes: Vec<String> = outcomes.iter().map(|it| it.code().to_string()).collect();
-        query.push(format!(" AND outcome IN ({})", codes.join(", ")));
+        query.push(&format!(" AND outcome IN ({})", codes.join(", ")));
     }
     query.push(if newest_first {
         " ORDER BY at DESC"
@@ -127,35 +126,31 @@ pub(super) fn query(
 
 /// Positions of entries of a connector, or of all, with one of these outcomes; some may be gone. At most so many, those
 /// that come first. Of all connectors together those that were accepted cannot be asked for.
-pub(super) async fn find(
-    reads: &sqlx::SqlitePool,
+pub(super) fn find(
+    connection: &Connection,
     connector: Option<&str>,
     outcomes: &[Outcome],
     range: &Range<Seq>,
     newest_first: bool,
     limit: usize,
-) -> Result<Vec<Seq>, sqlx::Error> {
-    let mut query = query(connector, outcomes, range, newest_first);
-    let mut rows = query.build().fetch(reads);
+) -> Result<Vec<Seq>, Error> {
     let mut found = Found {
         newest_first,
         ..Found::default()
     };
-    while found.whole.len() < limit
-        && let Some(row) = rows.try_next().await?
-    {
-        let at = Seq::from_column(row.try_get(0)?);
+    let query = query(connector, outcomes, range, newest_first);
+    query.each(connection, |row| -> Result<bool, Error> {
+        let at = Seq::from_column(row.get(0)?);
         found.begin(at);
-        match row.try_get::<Option<Vec<u8>>, _>(1)? {
+        match row.get_ref(1)?.as_bytes_or_null()? {
             None => found.stretch.push(at),
             Some(bytes) => {
-                let seqs = unpack(&bytes)
-                    .into_iter()
-                    .map(|place| at + u64::from(place));
+                let seqs = unpack(bytes).into_iter().map(|place| at + u64::from(place));
                 found.stretch.extend(seqs.filter(|seq| range.contains(seq)));
             }
         }
-    }
+        Ok(found.whole.len() < limit)
+    })?;
     if found.whole.len() < limit {
         found.end();
     }

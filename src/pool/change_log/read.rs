@@ -7,8 +7,8 @@
 
 mod sql;
 
-use sqlx::sqlite::SqliteRow;
-use sqlx::{AssertSqlSafe, Row as _, SqliteConnection};
+use rusqlite::types::Value;
+use rusqlite::{Connection, OptionalExtension as _, Row, params_from_iter};
 
 use crate::{PageLimit, Pool, PoolError};
 use base::order::ChangeSeq;
@@ -31,14 +31,14 @@ pub(crate) struct ChangedRow {
 }
 
 impl ChangedRow {
-    fn read(row: &SqliteRow) -> Result<Self, PoolError> {
+    fn read(row: &Row<'_>) -> Result<Self, rusqlite::Error> {
         Ok(Self {
-            key: row.try_get("key")?,
-            seq: ChangeSeq::from_column(row.try_get("seq")?),
-            fields: row.try_get("fields")?,
-            updated_at: row.try_get("updated_at")?,
-            request_id: row.try_get("request_id")?,
-            overridden: row.try_get("overridden")?,
+            key: row.get(0)?,
+            seq: ChangeSeq::from_column(row.get(1)?),
+            fields: row.get(2)?,
+            updated_at: row.get(3)?,
+            request_id: row.get(4)?,
+            overridden: row.get(5)?,
         })
     }
 }
@@ -70,7 +70,7 @@ enum Order {
 
 /// A stream at one moment.
 struct Moment<'a> {
-    connection: &'a mut SqliteConnection,
+    connection: &'a Connection,
     stream: &'a str,
     kind: StateKind,
 }
@@ -98,12 +98,12 @@ enum RangeKeys<'k> {
 
 impl Moment<'_> {
     /// What of the range fits into a page, and whether that is all.
-    async fn fitting(
-        &mut self,
+    fn fitting(
+        &self,
         range: &Range<'_>,
         order: Order,
         limit: PageLimit,
-    ) -> Result<(Vec<Sized>, bool), PoolError> {
+    ) -> Result<(Vec<Sized>, bool), rusqlite::Error> {
         let keys = match &range.keys {
             RangeKeys::Logged { .. } => Keys::Logged,
             RangeKeys::Given(_) => Keys::Given,
@@ -115,69 +115,140 @@ impl Moment<'_> {
         };
         let sizes = sizes_sql(self.kind, keys);
         let sql = format!("SELECT key, seq, bytes FROM ({sizes}) {end} LIMIT ?4");
-        let query = sqlx::query(AssertSqlSafe(sql))
-            .bind(self.stream.to_owned())
-            .bind(range.after)
-            .bind(range.through)
-            .bind(limit.rows);
-        let query = match &range.keys {
-            RangeKeys::Logged { end } => query.bind(*end),
-            RangeKeys::Given(keys) => query.bind(serde_json::json!(keys).to_string()),
-            RangeKeys::All => query,
-        };
-        let found = query.fetch_all(&mut *self.connection).await?;
-        let (mut fitting, mut bytes) = (Vec::with_capacity(found.len()), 0);
-        for row in &found {
+        let mut values: Vec<Value> = vec![
+            self.stream.to_owned().into(),
+            range.after.into(),
+            range.through.into(),
+            limit.rows.into(),
+        ];
+        match &range.keys {
+            RangeKeys::Logged { end } => values.push((*end).into()),
+            RangeKeys::Given(keys) => values.push(serde_json::json!(keys).to_string().into()),
+            RangeKeys::All => {}
+        }
+        let mut statement = self.connection.prepare_cached(&sql)?;
+        let mut found = statement.query(params_from_iter(values))?;
+        let (mut fitting, mut bytes) = (Vec::new(), 0);
+        while let Some(row) = found.next()? {
             if bytes >= limit.bytes && !fitting.is_empty() {
                 return Ok((fitting, false));
             }
-            let key: String = row.try_get("key")?;
-            let fields: Option<i64> = row.try_get("bytes")?;
+            let key: String = row.get(0)?;
+            let fields: Option<i64> = row.get(2)?;
             bytes += fields.map_or(key.len(), |bytes| bytes.try_into().unwrap_or_default());
-            let seq = row.try_get("seq")?;
+            let seq = row.get(1)?;
             fitting.push(Sized { key, seq });
         }
-        Ok((fitting, found.len() < limit.rows as usize))
+        let is_all = fitting.len() < limit.rows as usize;
+        Ok((fitting, is_all))
     }
 
-    async fn log_page(&mut self, after: i64, keys: u32) -> Result<LogPage, PoolError> {
-        let page = self.page(PAGE, after, keys.into()).await?;
-        let page = page.ok_or(sqlx::Error::RowNotFound)?;
-        Ok(LogPage {
-            log_begin: page.try_get("log_begin")?,
-            floor: page.try_get("floor")?,
-            is_changed: page.try_get("is_changed")?,
-            end: page.try_get("page_end")?,
+    fn log_page(&self, after: i64, keys: u32) -> Result<LogPage, rusqlite::Error> {
+        let mut statement = self.connection.prepare_cached(PAGE)?;
+        statement.query_row((self.stream, after, keys), |page| {
+            Ok(LogPage {
+                log_begin: page.get("log_begin")?,
+                floor: page.get("floor")?,
+                is_changed: page.get("is_changed")?,
+                end: page.get("page_end")?,
+            })
         })
     }
 
-    async fn page(
-        &mut self,
-        sql: &'static str,
-        at: i64,
-        keys: i64,
-    ) -> Result<Option<SqliteRow>, PoolError> {
-        let query = sqlx::query(sql).bind(self.stream.to_owned());
-        let query = query.bind(at).bind(keys);
-        Ok(query.fetch_optional(&mut *self.connection).await?)
+    /// Where [`PAGE_BACK`] ends and begins; none: the log is empty.
+    fn page_back(&self, through: i64, keys: i64) -> Result<Option<(i64, i64)>, rusqlite::Error> {
+        let mut statement = self.connection.prepare_cached(PAGE_BACK)?;
+        let page = statement.query_row((self.stream, through, keys), |page| {
+            Ok((page.get("page_end")?, page.get("page_begin")?))
+        });
+        page.optional()
     }
 
     /// What there is of these, in the order of their numbers.
-    async fn rows(&mut self, of: &[Sized]) -> Result<Vec<ChangedRow>, PoolError> {
+    fn rows(&self, of: &[Sized]) -> Result<Vec<ChangedRow>, rusqlite::Error> {
         let seqs = || of.iter().map(|one| one.seq);
         let (Some(first), Some(last)) = (seqs().min(), seqs().max()) else {
             return Ok(Vec::new());
         };
         let keys: Vec<&str> = of.iter().map(|one| &*one.key).collect();
-        let rows = sqlx::query(AssertSqlSafe(rows_sql(self.kind)))
-            .bind(self.stream.to_owned())
-            .bind(first - 1)
-            .bind(last)
-            .bind(i64::MAX)
-            .bind(serde_json::json!(keys).to_string())
-            .fetch_all(&mut *self.connection)
-            .await?;
-        rows.iter().map(ChangedRow::read).collect()
+        let keys = serde_json::json!(keys).to_string();
+        let mut statement = self.connection.prepare_cached(&rows_sql(self.kind))?;
+        let values = (self.stream, first - 1, last, i64::MAX, keys);
+        statement.query_map(values, ChangedRow::read)?.collect()
+    }
+
+    /// What changed after a position, or of these keys; `head` is the last number there was before.
+    fn changed(
+        &self,
+        keys: Option<&[String]>,
+        position: ChangeSeq,
+        head: ChangeSeq,
+        limit: PageLimit,
+    ) -> Result<ChangedRows, rusqlite::Error> {
+        let mut after = position.to_column();
+        loop {
+            let page = self.log_page(after, limit.rows)?;
+            let end = page.end.filter(|_| keys.is_none());
+            let through = end.unwrap_or(i64::MAX);
+            let range = Range {
+                after,
+                through,
+                keys: keys.map_or(RangeKeys::Logged { end: through }, RangeKeys::Given),
+            };
+            let (fitting, is_all) = match keys.is_some() || page.is_changed {
+                true => self.fitting(&range, Order::Oldest, limit)?,
+                false => (Vec::new(), true),
+            };
+            if let Some(end) = end
+                && is_all
+                && fitting.is_empty()
+            {
+                // All of these keys have changed again since.
+                after = end;
+                continue;
+            }
+            let rows = self.rows(&fitting)?;
+            let last = rows.last().map_or(position, |row| row.seq);
+            return Ok(ChangedRows {
+                rows,
+                through: match (is_all, end) {
+                    (false, _) => last,
+                    (true, Some(end)) => ChangeSeq::from_column(end),
+                    (true, None) => last.max(head),
+                },
+                more: !is_all || end.is_some(),
+                is_whole: position.to_column() >= page.floor
+                    && (keys.is_some() || position.to_column() >= page.log_begin),
+            });
+        }
+    }
+
+    /// The items that changed last, up to a number, newest first.
+    fn newest(&self, through: i64, limit: PageLimit) -> Result<Vec<ChangedRow>, rusqlite::Error> {
+        let (mut fitting, mut is_enough) = (Vec::new(), false);
+        let looked_up = LOOKED_UP * i64::from(limit.rows);
+        if let Some((end, after)) = self.page_back(through, looked_up)? {
+            let range = Range {
+                after,
+                through,
+                keys: RangeKeys::Logged { end },
+            };
+            let is_all;
+            (fitting, is_all) = self.fitting(&range, Order::NewestItems, limit)?;
+            is_enough = !is_all || after == 0;
+        }
+        if !is_enough {
+            // Many of the keys have changed again since, or the log is too short.
+            let range = Range {
+                after: 0,
+                through,
+                keys: RangeKeys::All,
+            };
+            (fitting, _) = self.fitting(&range, Order::NewestItems, limit)?;
+        }
+        let mut rows = self.rows(&fitting)?;
+        rows.reverse();
+        Ok(rows)
     }
 }
 
@@ -194,48 +265,11 @@ impl Pool {
     ) -> Result<ChangedRows, PoolError> {
         // Before the statements begin: they see everything up to here.
         let head = self.changes.head();
-        let mut transaction = self.reads.begin().await?;
-        let mut moment = Moment {
-            connection: &mut transaction,
-            stream,
-            kind,
-        };
-        let mut after = position.to_column();
-        loop {
-            let page = moment.log_page(after, limit.rows).await?;
-            let end = page.end.filter(|_| keys.is_none());
-            let through = end.unwrap_or(i64::MAX);
-            let range = Range {
-                after,
-                through,
-                keys: keys.map_or(RangeKeys::Logged { end: through }, RangeKeys::Given),
-            };
-            let (fitting, is_all) = match keys.is_some() || page.is_changed {
-                true => moment.fitting(&range, Order::Oldest, limit).await?,
-                false => (Vec::new(), true),
-            };
-            if let Some(end) = end
-                && is_all
-                && fitting.is_empty()
-            {
-                // All of these keys have changed again since.
-                after = end;
-                continue;
-            }
-            let rows = moment.rows(&fitting).await?;
-            let last = rows.last().map_or(position, |row| row.seq);
-            return Ok(ChangedRows {
-                rows,
-                through: match (is_all, end) {
-                    (false, _) => last,
-                    (true, Some(end)) => ChangeSeq::from_column(end),
-                    (true, None) => last.max(head),
-                },
-                more: !is_all || end.is_some(),
-                is_whole: position.to_column() >= page.floor
-                    && (keys.is_some() || position.to_column() >= page.log_begin),
-            });
-        }
+        let keys = keys.map(<[String]>::to_vec);
+        let page = self.moment(kind, stream, move |moment| {
+            moment.changed(keys.as_deref(), position, head, limit)
+        });
+        page.await
     }
 
     /// The items of a stream that changed last, below a number, newest first.
@@ -247,38 +281,26 @@ impl Pool {
         limit: PageLimit,
     ) -> Result<Vec<ChangedRow>, PoolError> {
         let through = before.map_or(i64::MAX, |before| before.to_column() - 1);
-        let mut transaction = self.reads.begin().await?;
-        let mut moment = Moment {
-            connection: &mut transaction,
-            stream,
-            kind,
-        };
-        let (mut fitting, mut is_enough) = (Vec::new(), false);
-        let looked_up = LOOKED_UP * i64::from(limit.rows);
-        if let Some(page) = moment.page(PAGE_BACK, through, looked_up).await? {
-            let after: i64 = page.try_get("page_begin")?;
-            let range = Range {
-                after,
-                through,
-                keys: RangeKeys::Logged {
-                    end: page.try_get("page_end")?,
-                },
-            };
-            let is_all;
-            (fitting, is_all) = moment.fitting(&range, Order::NewestItems, limit).await?;
-            is_enough = !is_all || after == 0;
-        }
-        if !is_enough {
-            // Many of the keys have changed again since, or the log is too short.
-            let range = Range {
-                after: 0,
-                through,
-                keys: RangeKeys::All,
-            };
-            (fitting, _) = moment.fitting(&range, Order::NewestItems, limit).await?;
-        }
-        let mut rows = moment.rows(&fitting).await?;
-        rows.reverse();
-        Ok(rows)
+        let rows = self.moment(kind, stream, move |moment| moment.newest(through, limit));
+        rows.await
+    }
+
+    async fn moment<T: Send + 'static>(
+        &self,
+        kind: StateKind,
+        stream: &str,
+        read: impl FnOnce(&Moment<'_>) -> Result<T, rusqlite::Error> + Send + 'static,
+    ) -> Result<T, PoolError> {
+        let stream = stream.to_owned();
+        let read = self.reads.read(move |connection| {
+            let connection = &*connection.unchecked_transaction()?;
+            let stream = &*stream;
+            read(&Moment {
+                connection,
+                stream,
+                kind,
+            })
+        });
+        Ok(read.await?)
     }
 }

@@ -4,13 +4,10 @@
 
 use std::collections::HashSet;
 
-use futures_util::{Stream, TryStreamExt};
+use rusqlite::{Connection, Params, Row};
 use serde_json::value::RawValue;
-use sqlx::Row;
-use sqlx::sqlite::SqliteRow;
 
 use super::PageLimit;
-use crate::PoolError;
 use crate::change_log::ChangedRow;
 use crate::changes::Change;
 use base::order::ChangeSeq;
@@ -66,27 +63,31 @@ impl Item {
         )
     }
 
-    pub(super) fn read(row: &SqliteRow) -> Result<Self, PoolError> {
+    /// The item of a row of [`shown_items`](super::shown_items).
+    pub(super) fn read(row: &Row<'_>) -> Result<Self, rusqlite::Error> {
         Ok(Self {
-            key: row.try_get("key")?,
-            fields: row.try_get("fields")?,
-            updated_at: row.try_get("updated_at")?,
-            seq: ChangeSeq::from_column(row.try_get("seq")?),
-            request_id: row.try_get("request_id")?,
-            overridden: row.try_get("overridden")?,
+            key: row.get(0)?,
+            fields: row.get(1)?,
+            updated_at: row.get(2)?,
+            seq: ChangeSeq::from_column(row.get(3)?),
+            request_id: row.get(4)?,
+            overridden: row.get(5)?,
         })
     }
 }
 
 /// Items until they have the bytes of the limit.
-pub(super) async fn read_items(
-    mut rows: impl Stream<Item = Result<SqliteRow, sqlx::Error>> + Unpin,
+pub(super) fn read_items(
+    connection: &Connection,
+    sql: &str,
+    values: impl Params,
     limit: PageLimit,
-) -> Result<Vec<Item>, PoolError> {
-    let mut items = Vec::new();
-    let mut bytes = 0;
-    while let Some(row) = rows.try_next().await? {
-        let item = Item::read(&row)?;
+) -> Result<Vec<Item>, rusqlite::Error> {
+    let mut statement = connection.prepare_cached(sql)?;
+    let mut rows = statement.query(values)?;
+    let (mut items, mut bytes) = (Vec::new(), 0);
+    while let Some(row) = rows.next()? {
+        let item = Item::read(row)?;
         bytes += item.fields.len();
         items.push(item);
         if bytes >= limit.bytes {

@@ -29,32 +29,32 @@ impl Pool {
         limit: PageLimit,
     ) -> Result<SnapshotPage, PoolError> {
         let keys = keys.map(|keys| serde_json::json!(keys).to_string());
-        let page = |after: &str, rows: u32| {
-            let wanted = keys.as_ref().map(|_| "?4");
-            let sql = shown_items(wanted, "key > ?2", "ORDER BY key LIMIT ?3");
-            let query = sqlx::query(sql)
-                .bind(stream.to_owned())
-                .bind(after.to_owned())
-                .bind(rows);
-            match &keys {
-                Some(keys) => query.bind(keys.clone()),
-                None => query,
-            }
-        };
-        let rows = page(after.unwrap_or_default(), limit.rows).fetch(&*self.reads);
-        let items = read_items(rows, limit).await?;
-        let bytes: usize = items.iter().map(|item| item.fields.len()).sum();
-        let is_full = items.len() >= limit.rows as usize || bytes >= limit.bytes;
-        let more = match items.last().filter(|_| is_full) {
-            Some(last) => {
-                let next = page(&last.key, 1).fetch_optional(&*self.reads);
-                next.await?.is_some()
-            }
-            None => false,
-        };
-        Ok(SnapshotPage {
-            changes: items.iter().map(Item::as_change).collect(),
-            more,
-        })
+        let (stream, after) = (stream.to_owned(), after.unwrap_or_default().to_owned());
+        let page = self.reads.read(move |connection| {
+            let sql = shown_items(
+                keys.as_ref().map(|_| "?4"),
+                "key > ?2",
+                "ORDER BY key LIMIT ?3",
+            );
+            let page = |after: &str, rows: u32| {
+                let page = PageLimit { rows, ..limit };
+                match &keys {
+                    Some(keys) => read_items(connection, &sql, (&stream, after, rows, keys), page),
+                    None => read_items(connection, &sql, (&stream, after, rows), page),
+                }
+            };
+            let items = page(&after, limit.rows)?;
+            let bytes: usize = items.iter().map(|item| item.fields.len()).sum();
+            let is_full = items.len() >= limit.rows as usize || bytes >= limit.bytes;
+            let more = match items.last().filter(|_| is_full) {
+                Some(last) => !page(&last.key, 1)?.is_empty(),
+                None => false,
+            };
+            Ok(SnapshotPage {
+                changes: items.iter().map(Item::as_change).collect(),
+                more,
+            })
+        });
+        page.await
     }
 }

@@ -5,8 +5,6 @@
 use std::collections::HashSet;
 use std::sync::Arc;
 
-use sqlx::AssertSqlSafe;
-
 use super::LatestRead;
 use super::row::LatestItem;
 use crate::change_log::ChangedRow;
@@ -28,12 +26,9 @@ impl Pool {
         let keys: Vec<&str> = rows.iter().map(|row| &*row.key).collect();
         let sql = "SELECT told.key FROM json_each(?3) AS asked CROSS JOIN told
             WHERE told.sink = ?1 AND told.stream = ?2 AND told.key = asked.value";
-        let sent: Vec<String> = sqlx::query_scalar(sql)
-            .bind(sink.to_owned())
-            .bind(stream.to_owned())
-            .bind(serde_json::json!(keys).to_string())
-            .fetch_all(&*self.reads)
-            .await?;
+        let keys = serde_json::json!(keys).to_string();
+        let values = [sink.to_owned(), stream.to_owned(), keys];
+        let sent: Vec<String> = self.reads.rows(sql, values, |row| row.get(0)).await?;
         Ok(sent.into_iter().collect())
     }
 
@@ -58,26 +53,29 @@ impl Pool {
                 AND NOT EXISTS (SELECT 1 FROM ({now}) AS now WHERE now.key = told.key)
              ORDER BY key LIMIT ?4"
         );
-        let rows = sqlx::query(AssertSqlSafe(sql))
-            .bind(stream.to_owned())
-            .bind(key.to_owned())
-            .bind(read.sink.to_owned())
-            .bind(read.limit.rows)
-            .bind(place.to_column())
-            .fetch_all(&*self.reads)
-            .await?;
+        let limit = read.limit;
+        let values = (
+            stream.to_owned(),
+            key.to_owned(),
+            read.sink.to_owned(),
+            limit.rows,
+            place.to_column(),
+        );
         let name: Arc<str> = stream.into();
-        let mut bytes = 0;
-        let mut items = Vec::with_capacity(rows.len());
-        for row in &rows {
-            let item = LatestItem::read(row, &name)?;
-            if bytes >= read.limit.bytes {
-                break;
+        let items = self.reads.read(move |connection| {
+            let mut statement = connection.prepare_cached(&sql)?;
+            let mut rows = statement.query(values)?;
+            let (mut items, mut bytes) = (Vec::new(), 0);
+            while bytes < limit.bytes
+                && let Some(row) = rows.next()?
+            {
+                let item = LatestItem::read(row, &name)?;
+                bytes += item.bytes();
+                items.push(item);
             }
-            bytes += item.bytes();
-            items.push(item);
-        }
-        Ok(items)
+            Ok(items)
+        });
+        items.await
     }
 
     /// The next stream that has items, had some, or has some that the sink may know.
@@ -91,9 +89,7 @@ impl Pool {
                 UNION ALL SELECT min(stream) FROM removed WHERE stream > ?1
                 UNION ALL SELECT min(stream) FROM shown WHERE stream > ?1
                 UNION ALL SELECT min(stream) FROM told WHERE sink = ?2 AND stream > ?1)";
-        let next = sqlx::query_scalar(sql)
-            .bind(after.to_owned())
-            .bind(read.sink.to_owned());
-        Ok(next.fetch_one(&*self.reads).await?)
+        let values = [after.to_owned(), read.sink.to_owned()];
+        Ok(self.reads.row(sql, values, |row| row.get(0)).await?)
     }
 }

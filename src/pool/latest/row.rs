@@ -5,11 +5,9 @@
 use std::collections::HashSet;
 use std::sync::Arc;
 
-use sqlx::Row as _;
-use sqlx::sqlite::SqliteRow;
+use rusqlite::Row;
 use uuid::Uuid;
 
-use crate::PoolError;
 use crate::change_log::ChangedRow;
 use crate::resends::{Letter, slices_of};
 use base::clock::{Unix, parse_rfc3339};
@@ -66,15 +64,15 @@ impl LatestItem {
         slices_of(std::slice::from_ref(&letter)).pop()
     }
 
-    pub(super) fn read(row: &SqliteRow, stream: &Arc<str>) -> Result<Self, PoolError> {
+    pub(super) fn read(row: &Row<'_>, stream: &Arc<str>) -> Result<Self, rusqlite::Error> {
         Ok(Self {
             stream: Arc::clone(stream),
-            key: row.try_get("key")?,
-            seq: ChangeSeq::from_column(row.try_get("seq")?),
-            fields: row.try_get("fields")?,
-            updated_at: row.try_get("updated_at")?,
-            request_id: row.try_get("request_id")?,
-            is_sent: row.try_get("is_sent")?,
+            key: row.get(0)?,
+            fields: row.get(1)?,
+            updated_at: row.get(2)?,
+            seq: ChangeSeq::from_column(row.get(3)?),
+            request_id: row.get(4)?,
+            is_sent: row.get(5)?,
         })
     }
 

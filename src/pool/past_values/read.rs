@@ -2,8 +2,7 @@
 //!
 //! **Invariant**: the newest come first; of one change those of the request that was accepted last.
 
-use sqlx::sqlite::SqliteRow;
-use sqlx::{AssertSqlSafe, Row};
+use rusqlite::Row;
 
 use crate::acts::{Until, json_name};
 use crate::{Pool, PoolError};
@@ -112,28 +111,28 @@ impl std::str::FromStr for PastPlace {
 }
 
 impl PastValue {
-    fn read(row: &SqliteRow) -> Result<Self, PoolError> {
-        let field: String = row.try_get("field")?;
-        let until = Until::of_columns(row.try_get("until_lived")?, row.try_get("until_wall")?);
-        let kind = match row.try_get("kind")? {
+    fn read(row: &Row<'_>) -> Result<Self, rusqlite::Error> {
+        let field: String = row.get("field")?;
+        let until = Until::of_columns(row.get("until_lived")?, row.get("until_wall")?);
+        let kind = match row.get_ref("kind")?.as_str()? {
             "value" => PastKind::Value,
             "gone" => PastKind::Gone,
             "removed" => PastKind::Removed,
             verb => PastKind::Act {
                 verb: verb.to_owned(),
-                by: row.try_get("by_name")?,
+                by: row.get("by_name")?,
                 until: until.map(Until::time),
             },
         };
         Ok(Self {
-            value: row.try_get("value")?,
+            value: row.get("value")?,
             kind,
-            at: Unix::from_column(row.try_get("at_ms")?),
-            request_id: row.try_get("request_id")?,
+            at: Unix::from_column(row.get("at_ms")?),
+            request_id: row.get("request_id")?,
             place: PastPlace {
-                seq: ChangeSeq::from_column(row.try_get("seq")?),
-                accepted: row.try_get("accepted_seq")?,
-                position: row.try_get("position")?,
+                seq: ChangeSeq::from_column(row.get("seq")?),
+                accepted: row.get("accepted_seq")?,
+                position: row.get("position")?,
                 field: field.clone(),
             },
             field: field_name(&field).into_owned(),
@@ -160,21 +159,21 @@ impl Pool {
             position: 0,
             field: String::new(),
         });
-        let rows = sqlx::query(AssertSqlSafe(format!(
+        let sql = format!(
             "SELECT * FROM ({ALL}) WHERE (seq, accepted_seq, position) < (?4, ?5, ?6)
                 OR (seq, accepted_seq, position) = (?4, ?5, ?6) AND field > ?7
              ORDER BY seq DESC, accepted_seq DESC, position DESC, field LIMIT ?8"
-        )))
-        .bind(stream.to_owned())
-        .bind(key.to_owned())
-        .bind(field.map(json_name))
-        .bind(after.seq.to_column())
-        .bind(after.accepted)
-        .bind(after.position)
-        .bind(after.field)
-        .bind(limit)
-        .fetch_all(&*self.reads)
-        .await?;
-        rows.iter().map(PastValue::read).collect()
+        );
+        let values = (
+            stream.to_owned(),
+            key.to_owned(),
+            field.map(json_name),
+            after.seq.to_column(),
+            after.accepted,
+            after.position,
+            after.field,
+            limit,
+        );
+        Ok(self.reads.rows(sql, values, PastValue::read).await?)
     }
 }

@@ -239,24 +239,16 @@ async fn no_filter_looks_through_the_whole_log() {
     let folder = tempfile::tempdir().expect("a folder");
     let journal = filled(folder.path(), ENTRIES).await;
     let counted = Arc::new(AtomicU64::new(0));
-    let mut connections = Vec::new();
-    for _ in 0..super::super::LOG_READERS_MAX {
-        let mut connection = journal
-            .file()
-            .reads()
-            .acquire()
-            .await
-            .expect("a connection");
-        let counted = Arc::clone(&counted);
-        let mut handle = connection.lock_handle().await.expect("its handle");
-        handle.set_progress_handler(1, move || {
-            counted.fetch_add(1, Ordering::Relaxed);
-            true
-        });
-        drop(handle);
-        connections.push(connection);
-    }
-    drop(connections);
+    let counts = Arc::clone(&counted);
+    // One read after the other has the same connection.
+    let counting = journal.file().reads.read(move |connection| {
+        let count = move || {
+            counts.fetch_add(1, Ordering::Relaxed);
+            false
+        };
+        connection.progress_handler(1, Some(count))
+    });
+    counting.await.expect("a connection");
     let middle = START - HOUR + Duration::from_millis(20_000 * 500);
     let plain = Filter::default();
     let of = |connector: &str| Filter {

@@ -52,11 +52,11 @@ async fn submit(journal: &Journal) {
     submitted.await.expect("it is taken");
 }
 
+/// 0 for nothing.
 async fn number(journal: &Journal, sql: &'static str) -> i64 {
-    let number = sqlx::query_scalar(sql)
-        .fetch_one(journal.file().reads())
-        .await;
-    number.expect("it reads")
+    let number = journal.file().reads.row(sql, [], |row| row.get(0));
+    let number: Option<i64> = number.await.expect("it reads");
+    number.unwrap_or_default()
 }
 
 /// Waits until the lowest position is as wanted: deleting goes on between groups.

@@ -2,10 +2,8 @@
 //!
 //! **Invariant**: a group whose directory is damaged may have any request between the row before it and its number.
 
-use sqlx::Row;
-use sqlx::sqlite::SqliteRow;
+use rusqlite::{Connection, Error, OptionalExtension as _, Row};
 
-use crate::StorageError;
 use crate::file::payloads;
 use base::order::Seq;
 
@@ -22,15 +20,16 @@ pub(super) struct Place {
 }
 
 impl Place {
-    pub(super) fn of(row: &SqliteRow) -> Result<Self, sqlx::Error> {
-        let directory: Option<&[u8]> = row.try_get("directory")?;
-        let crc32 = row.try_get("crc32")?;
+    /// Of its number, its checksum and its directory.
+    pub(super) fn of(row: &Row<'_>) -> Result<Self, Error> {
+        let directory = row.get_ref(2)?.as_bytes_or_null()?;
+        let crc32 = checksum(row, 1)?;
         let group = directory.map(|directory| {
             let records = payloads::records(crc32, directory).unwrap_or_default();
             records.iter().map(|record| record.seq).collect()
         });
         Ok(Self {
-            key: Seq::from_column(row.try_get("seq")?),
+            key: Seq::from_column(row.get(0)?),
             group,
         })
     }
@@ -50,42 +49,42 @@ impl Place {
     }
 }
 
-pub(super) async fn place_at(
-    reads: &sqlx::SqlitePool,
-    seq: Seq,
-) -> Result<Option<Place>, StorageError> {
-    let row = sqlx::query(SELECT_AT)
-        .bind(seq.to_column())
-        .fetch_optional(reads)
-        .await?;
-    Ok(row.as_ref().map(Place::of).transpose()?)
+/// The checksum in a column; 0 if damage took it away. No read ends because of it.
+pub(super) fn checksum(row: &Row<'_>, column: usize) -> Result<i64, Error> {
+    let crc32: Option<i64> = row.get(column)?;
+    Ok(crc32.unwrap_or_default())
+}
+
+pub(super) fn place_at(connection: &Connection, seq: Seq) -> Result<Option<Place>, Error> {
+    let mut statement = connection.prepare_cached(SELECT_AT)?;
+    let place = statement.query_row([seq.to_column()], Place::of);
+    place.optional()
 }
 
 /// The first number from this one on that has a payload.
-pub(in super::super) async fn first_from(
-    reads: &sqlx::SqlitePool,
+pub(in super::super) fn first_from(
+    connection: &Connection,
     seq: Seq,
-) -> Result<Option<Seq>, StorageError> {
-    let place = place_at(reads, seq).await?;
+) -> Result<Option<Seq>, Error> {
+    let place = place_at(connection, seq)?;
     let seqs = place.map(Place::seqs).unwrap_or_default();
     Ok(seqs.into_iter().find(|one| *one >= seq))
 }
 
 /// The requests whose payloads a group with a damaged directory may have. All of them are taken for unreadable, because
 /// nobody can say which they were.
-pub(super) async fn in_damaged(
-    reads: &sqlx::SqlitePool,
+pub(super) fn in_damaged(
+    connection: &Connection,
     key: Seq,
     directory_bytes: i64,
-) -> Result<Vec<(Seq, String, i64)>, StorageError> {
+) -> Result<Vec<(Seq, String, i64)>, Error> {
     let records_max = payloads::records_max(usize::try_from(directory_bytes).unwrap_or_default());
-    let rows: Vec<(i64, String, i64)> =
-        sqlx::query_as(sqlx::AssertSqlSafe(payloads::damaged_range()))
-            .bind(key.to_column())
-            .bind(i64::try_from(records_max).unwrap_or(i64::MAX))
-            .fetch_all(reads)
-            .await?;
-    let rows = rows.into_iter().rev();
-    let rows = rows.map(|(seq, stream, outcome)| (Seq::from_column(seq), stream, outcome));
-    Ok(rows.collect())
+    let records_max = i64::try_from(records_max).unwrap_or(i64::MAX);
+    let mut statement = connection.prepare_cached(&payloads::damaged_range())?;
+    let rows = statement.query_map([key.to_column(), records_max], |row| {
+        Ok((Seq::from_column(row.get(0)?), row.get(1)?, row.get(2)?))
+    })?;
+    let mut listed = rows.collect::<Result<Vec<_>, _>>()?;
+    listed.reverse();
+    Ok(listed)
 }

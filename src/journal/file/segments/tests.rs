@@ -162,15 +162,10 @@ async fn compare(journal: &Journal, known: &[Known], random: &mut Random) {
         .filter(|one| one.outcome == Outcome::Removed)
         .map(|one| one.seq)
         .collect();
-    let (every, removed) = (Seq::MIN..Seq::MAX, [Outcome::Removed]);
-    let found = segment_index::find(
-        journal.file().reads(),
-        None,
-        &removed,
-        &every,
-        false,
-        100_000,
-    );
+    let found = journal.file().reads.read(|connection| {
+        let (every, removed) = (Seq::MIN..Seq::MAX, [Outcome::Removed]);
+        segment_index::find(connection, None, &removed, &every, false, 100_000)
+    });
     let mut found = found.await.expect("it reads");
     found.retain(|seq| *seq >= known[0].seq);
     assert_eq!(found, removals);
@@ -332,7 +327,7 @@ fn nothing_is_sorted_and_nothing_is_looked_through_that_a_mark_can_lead_to() {
                     &(Seq::new(5)..Seq::new(9)),
                     newest_first,
                 );
-                plans.push(plan(query.sql().as_str()));
+                plans.push(plan(query.text()));
             }
         }
     }
