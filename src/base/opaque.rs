@@ -2,8 +2,8 @@
 //!
 //! That a future may move to another thread is proved of everything that it can reach, for each `async fn` anew. A pool of
 //! database connections or a component of wasmtime is made of hundreds of types; reached from every handler, they took
-//! more time than all the rest of the crate. `sqlite` and `plugin` put such values in here. `operate` puts in everything that
-//! its `Operator` consists of.
+//! more time than all the rest of the crate. `plugin` puts such values in here, and `operate`
+//! everything that its `Operator` consists of.
 //!
 //! **Invariant**: what is hidden may be sent and shared; the compiler proves it once, in [`Opaque::new`].
 

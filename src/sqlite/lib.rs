@@ -12,9 +12,9 @@ pub mod damage;
 mod disk_error;
 mod error;
 mod identity;
-mod query;
 pub mod readers;
 mod reads;
+mod sql_text;
 pub mod suspect;
 mod writer;
 
@@ -31,8 +31,8 @@ use rusqlite::{Connection, OpenFlags};
 pub use disk_error::{DiskError, FailStop, WriteState};
 pub use error::{FileError, Newer, Notice, is_full};
 pub use identity::Identity;
-pub use query::SqlText;
 pub use reads::Readers;
+pub use sql_text::SqlText;
 pub use writer::FileWriter;
 
 /// `PRAGMA synchronous`.

@@ -90,6 +90,14 @@ impl Postgres {
         self.query("SELECT pg_reload_conf()");
     }
 
+    /// Has each flush begin so much later, as if the disk took so much longer. What comes meanwhile is flushed with it.
+    pub fn delay_flushes(&self, by: Duration) {
+        let micros = by.as_micros();
+        self.query("ALTER SYSTEM SET commit_siblings = 0");
+        self.query(&format!("ALTER SYSTEM SET commit_delay = {micros}"));
+        self.query("SELECT pg_reload_conf()");
+    }
+
     /// The address of a server that all who ask share, and that ends with this process.
     pub fn shared_url() -> Option<&'static str> {
         static URL: OnceLock<Option<String>> = OnceLock::new();
