@@ -405,9 +405,12 @@ fn url(user: &str, password: &str, host: &str, port: u16) -> String {
 pub fn free_port() -> u16 {
     const FIRST: u32 = 20_000;
     const PORTS: u32 = 12_000;
+    /// Between the first ports of processes that were started one after the other.
+    const APART: u32 = 1_009;
     static GIVEN: AtomicU32 = AtomicU32::new(0);
     loop {
-        let place = std::process::id().wrapping_add(GIVEN.fetch_add(1, Ordering::Relaxed));
+        let first = std::process::id().wrapping_mul(APART);
+        let place = first.wrapping_add(GIVEN.fetch_add(1, Ordering::Relaxed));
         let port = u16::try_from(FIRST + place % PORTS).expect("a port");
         if TcpListener::bind(("127.0.0.1", port)).is_ok() {
             return port;
