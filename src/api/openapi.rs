@@ -312,14 +312,22 @@ fn headers() -> Value {
 
 /// Adds what feeds and exports are written as, which the types of answers do not say.
 fn feeds(document: &mut Value) {
-    let paths = [
-        "/paths/~1feed~1{stream}.{format}/get/responses/200",
-        "/paths/~1api~1admin~1streams~1{name}~1export.{format}/get/responses/200",
+    let feed = "/paths/~1feed~1{stream}.{format}/get/responses/200";
+    let export = "/paths/~1api~1admin~1streams~1{name}~1export.{format}/get/responses/200";
+    let answers = [
+        (feed, feed::content_types().to_vec()),
+        (export, feed::export::content_types().collect()),
     ];
-    let Some(answer) = paths.iter().find(|path| document.pointer(path).is_some()) else {
-        return;
-    };
-    let contents = feed::content_types().map(|content_type| {
+    for (answer, content_types) in answers {
+        if let Some(answer) = document.pointer_mut(answer) {
+            answer["content"] = contents(&content_types);
+        }
+    }
+}
+
+/// What a table is in each of these content types.
+fn contents(content_types: &[&str]) -> Value {
+    let contents = content_types.iter().map(|content_type| {
         let schema = match content_type.contains("json;") && !content_type.contains("ndjson") {
             true => json!({ "type": ["array", "object"] }),
             false => json!({ "type": "string" }),
@@ -333,8 +341,7 @@ fn feeds(document: &mut Value) {
             json!({ "schema": schema }),
         )
     });
-    document.pointer_mut(answer).unwrap_or(&mut Value::Null)["content"] =
-        Value::Object(contents.into_iter().collect());
+    Value::Object(contents.collect())
 }
 
 /// What stands beside every answer of this status.

@@ -271,3 +271,6 @@ fn given(row: &Field, matches: &ArgMatches) -> Option<Value> {
         },
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -1,6 +1,6 @@
 //! All items of a stream as a table: `export.csv`, `.tsv`, `.json`, `.ndjson` on the admin listener.
 //!
-//! The admin API and the page of a stream return it; `feed/write.rs` has the writers of feeds.
+//! The admin API and the page of a stream return it; `table/write.rs` has the writers of feeds.
 //!
 //! **Invariant**: rows are in the order of keys and are read page by page, so a stream of any size needs the memory of
 //! one page. If keys are requested, only their items are read. An item that changes meanwhile may be included or not,
@@ -28,6 +28,12 @@ const PAGE: PageLimit = PageLimit {
 };
 
 pub const FORMATS: [&str; 4] = ["csv", "tsv", "json", "ndjson"];
+
+/// The content type of each format.
+pub fn content_types() -> impl Iterator<Item = &'static str> {
+    let formats = FORMATS.into_iter().filter_map(Format::of);
+    formats.map(Format::content_type)
+}
 
 struct Export {
     pool: Arc<Pool>,

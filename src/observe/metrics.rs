@@ -21,7 +21,7 @@ use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::metrics::histogram::{Histogram, exponential_buckets};
 use prometheus_client::registry::Registry;
 
-pub use condition::{ConditionGauges, SINK_STATES, SinkGauges};
+pub use condition::{ConditionGauges, PROBLEM_KINDS, SINK_STATES, SinkGauges};
 pub use listeners::{Connections, ListenerMetrics};
 pub use plugins::{InvalidMetric, PluginMetrics};
 pub use recent::{Minute, Recent};

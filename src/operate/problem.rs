@@ -4,136 +4,89 @@
 
 use base::text::percent_encoded;
 
-/// A kind of problem. Alert rules are written for kinds.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum ProblemKind {
+/// Makes the kinds: each with its name in metrics, and the list of all of them.
+macro_rules! kinds {
+    ($($(#[$doc:meta])* $kind:ident = $name:literal,)*) => {
+        /// A kind of problem. Alert rules are written for kinds.
+        #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+        pub enum ProblemKind {
+            $($(#[$doc])* $kind,)*
+        }
+
+        impl ProblemKind {
+            pub const ALL: &[Self] = &[$(Self::$kind),*];
+
+            /// The name in metrics.
+            pub fn as_str(self) -> &'static str {
+                match self {
+                    $(Self::$kind => $name,)*
+                }
+            }
+        }
+    };
+}
+
+kinds! {
     /// Requests are answered 503: the disk is full, or the daemon stops.
-    Intake,
+    Intake = "intake",
     /// The database of the cluster, the copies of a node, or the setup of a node are not as they must be.
-    Cluster,
+    Cluster = "cluster",
     /// The configuration on disk is not in use.
-    Configuration,
+    Configuration = "configuration",
     /// A certificate expires soon, has expired, or is not valid yet.
-    Certificate,
+    Certificate = "certificate",
     /// A stream reaches no sink, or not the data pool.
-    NoSink,
+    NoSink = "no_sink",
     /// A file was damaged, and its quarantined copy still exists.
-    Repair,
+    Repair = "repair",
     /// A hold is older than the restore of the backup that it was in.
-    HoldRestored,
+    HoldRestored = "hold_restored",
     /// A file does not answer.
-    Unreadable,
+    Unreadable = "unreadable",
     /// A sink is no longer configured, and its data was not deleted.
-    SinkUnconfigured,
+    SinkUnconfigured = "sink_unconfigured",
     /// New settings, or a new plugin, of a sink do not work.
-    SinkRefused,
-    SinkPaused,
+    SinkRefused = "sink_refused",
+    SinkPaused = "sink_paused",
     /// A sink breaks a rule.
-    SinkFailing,
+    SinkFailing = "sink_failing",
     /// The lane of a sink ended by a defect.
-    SinkCrashed,
+    SinkCrashed = "sink_crashed",
     /// A sink has a lag for a long time.
-    SinkBehind,
+    SinkBehind = "sink_behind",
     /// Batches of a sink wait for a retry.
-    SinkRetries,
-    SinkDeadLetters,
+    SinkRetries = "sink_retries",
+    SinkDeadLetters = "sink_dead_letters",
     /// A listener has reached a limit of connections, in total or of one client.
-    Connections,
+    Connections = "connections",
     /// A stream or a key is near its limit.
-    Limit,
+    Limit = "limit",
     /// The items of a connector have no key.
-    ItemKey,
+    ItemKey = "item_key",
     /// The clock of this machine seems to be wrong.
-    Clock,
+    Clock = "clock",
     /// A client tries many admin tokens.
-    WrongTokens,
-    Renderers,
+    WrongTokens = "wrong_tokens",
+    Renderers = "renderers",
     /// An expected screen is away.
-    ScreenAway,
+    ScreenAway = "screen_away",
     /// Many requests of a connector were rejected.
-    Refused,
+    Refused = "refused",
     /// Many requests had no valid key.
-    Unauthenticated,
+    Unauthenticated = "unauthenticated",
     /// Payloads could not be read.
-    Quarantine,
+    Quarantine = "quarantine",
     /// A write-ahead log is not checkpointed.
-    Wal,
+    Wal = "wal",
     /// Lines of the daemon's own log are dropped.
-    Log,
+    Log = "log",
 }
 
 impl ProblemKind {
-    pub const ALL: [Self; 28] = [
-        Self::Intake,
-        Self::Cluster,
-        Self::Configuration,
-        Self::Certificate,
-        Self::NoSink,
-        Self::Repair,
-        Self::HoldRestored,
-        Self::Unreadable,
-        Self::SinkUnconfigured,
-        Self::SinkRefused,
-        Self::SinkPaused,
-        Self::SinkFailing,
-        Self::SinkCrashed,
-        Self::SinkBehind,
-        Self::SinkRetries,
-        Self::SinkDeadLetters,
-        Self::Connections,
-        Self::Limit,
-        Self::ItemKey,
-        Self::Clock,
-        Self::WrongTokens,
-        Self::Renderers,
-        Self::ScreenAway,
-        Self::Refused,
-        Self::Unauthenticated,
-        Self::Quarantine,
-        Self::Wal,
-        Self::Log,
-    ];
-
     /// Names of version 0.1 in metrics, which version 0.3 removes. They count the same problems, so that alerts with the
     /// old name still fire.
     pub const OLD_NAMES: [(&str, Self); 1] = [("strangers", Self::Unauthenticated)];
 
-    /// The name in metrics.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Intake => "intake",
-            Self::Cluster => "cluster",
-            Self::Configuration => "configuration",
-            Self::Certificate => "certificate",
-            Self::NoSink => "no_sink",
-            Self::Repair => "repair",
-            Self::HoldRestored => "hold_restored",
-            Self::Unreadable => "unreadable",
-            Self::SinkUnconfigured => "sink_unconfigured",
-            Self::SinkRefused => "sink_refused",
-            Self::SinkPaused => "sink_paused",
-            Self::SinkFailing => "sink_failing",
-            Self::SinkCrashed => "sink_crashed",
-            Self::SinkBehind => "sink_behind",
-            Self::SinkRetries => "sink_retries",
-            Self::SinkDeadLetters => "sink_dead_letters",
-            Self::Connections => "connections",
-            Self::Limit => "limit",
-            Self::ItemKey => "item_key",
-            Self::Clock => "clock",
-            Self::WrongTokens => "wrong_tokens",
-            Self::Renderers => "renderers",
-            Self::ScreenAway => "screen_away",
-            Self::Refused => "refused",
-            Self::Unauthenticated => "unauthenticated",
-            Self::Quarantine => "quarantine",
-            Self::Wal => "wal",
-            Self::Log => "log",
-        }
-    }
-}
-
-impl ProblemKind {
     /// `error` if something is not accepted, delivered or shown now; otherwise `warning`.
     pub fn severity(self) -> &'static str {
         match self {
@@ -252,14 +205,11 @@ impl Found {
 
     /// The number of problems of each kind, by all its names.
     pub(super) fn counts(&self) -> impl Iterator<Item = (&'static str, u64)> {
-        let names = ProblemKind::ALL.map(|kind| (kind.as_str(), kind));
-        names
-            .into_iter()
-            .chain(ProblemKind::OLD_NAMES)
-            .map(|(name, kind)| {
-                let own = self.0.iter().filter(|problem| problem.kind == kind);
-                (name, own.count() as u64)
-            })
+        let names = ProblemKind::ALL.iter().map(|kind| (kind.as_str(), *kind));
+        names.chain(ProblemKind::OLD_NAMES).map(|(name, kind)| {
+            let own = self.0.iter().filter(|problem| problem.kind == kind);
+            (name, own.count() as u64)
+        })
     }
 }
 

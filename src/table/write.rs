@@ -1,6 +1,6 @@
 //! The body of a feed: what stands before, between and behind the rows, in each format.
 //!
-//! Feeds write all rows at once; exports (`http/export.rs`) write them page by page with the same [`Writer`].
+//! Feeds write all rows at once; exports (`feed/export.rs`) write them page by page with the same [`Writer`].
 //!
 //! **Invariant**: nothing is in a body that moves by itself: the same items and the same query give the same bytes.
 

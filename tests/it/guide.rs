@@ -43,6 +43,19 @@ pub(crate) fn blocks<'a>(text: &'a str, language: &str) -> Vec<&'a str> {
 
 /// Every block says what it is, and only those that are run look like it.
 #[test]
+fn the_table_of_presets_names_every_preset_and_no_other() {
+    let page = read("src/guide/tools.md");
+    let (_, table) = page.split_once("\n## Presets\n").expect("the table");
+    let rows = table.lines().filter_map(|line| line.strip_prefix("| `"));
+    let mut listed: Vec<&str> = rows.filter_map(|row| row.split('`').next()).collect();
+    let presets = webhook::presets();
+    let mut known: Vec<&str> = presets.iter().map(|preset| &*preset.name).collect();
+    listed.sort_unstable();
+    known.sort_unstable();
+    assert_eq!(listed, known);
+}
+
+#[test]
 fn every_block_names_its_language() {
     const LANGUAGES: &[&str] = &[
         "console",

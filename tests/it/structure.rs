@@ -724,3 +724,47 @@ fn the_check_sees_imports_in_all_their_forms() {
         assert!(files.contains(&file.to_owned()), "{file}: {files:?}");
     }
 }
+
+/// Where the path of a file in a comment may begin, beside the folder of the comment and its package.
+const ROOTS: [&str; 4] = ["", "src", "tests", "tests/it"];
+
+/// The files with a folder that comments name: `a/b.rs`.
+fn named_files(text: &str) -> Vec<&str> {
+    let comments = text.lines().map(str::trim_start);
+    let comments = comments.filter(|line| line.starts_with("//"));
+    let quoted = comments.flat_map(|line| line.split('`').skip(1).step_by(2));
+    let is_file = |text: &&str| {
+        let is_plain =
+            |character: char| character.is_ascii_alphanumeric() || "/._-".contains(character);
+        text.contains('/') && text.ends_with(".rs") && text.chars().all(is_plain)
+    };
+    quoted.filter(is_file).collect()
+}
+
+#[test]
+fn files_that_comments_name_are_there() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let (mut missing, mut count) = (Vec::new(), 0);
+    for source in sources() {
+        let text = std::fs::read_to_string(&source.path).expect("a source file");
+        let folder = source.path.parent().expect("a folder").to_owned();
+        let package = root.join("src").join(&source.module);
+        for named in named_files(&text) {
+            count += 1;
+            let mut folders = ROOTS.map(|folder| root.join(folder)).to_vec();
+            folders.extend([folder.clone(), package.clone()]);
+            if !folders.iter().any(|folder| folder.join(named).exists()) {
+                missing.push(format!("{} names {named}", source.path.display()));
+            }
+        }
+    }
+    assert!(count > 100, "only {count} found");
+    assert!(missing.is_empty(), "{}", missing.join("\n"));
+}
+
+#[test]
+fn the_check_sees_files_in_comments() {
+    let text =
+        "//! As `a/b.rs` and `c.rs` say, `d/e.rs`.\nlet f = \"`g/h.rs`\";\n    /// `POST /x/y.rs`";
+    assert_eq!(named_files(text), ["a/b.rs", "d/e.rs"]);
+}

@@ -88,8 +88,7 @@ fn of_parameter(operation: &str, name: &str) -> Value {
         ("get_feed", "decimals") => within(0, 20),
         ("get_feed", "format") => json!({ "enum": feed::formats() }),
         ("export_stream", "format") => json!({ "enum": export::FORMATS }),
-        ("export_stream", "names") => json!({ "enum": ["_", "."] }),
-        ("get_feed", "names") => json!({ "enum": ["_", ".", "nested"] }),
+        ("get_feed" | "export_stream", "names") => json!({ "enum": ["_", ".", "nested"] }),
         ("get_feed", "shape") => json!({ "enum": ["rows", "object", "one", "fields"] }),
         ("get_feed", "sep") => json!({ "pattern": "^[^\"\r\n]$" }),
         ("get_feed" | "export_stream", "where") => {

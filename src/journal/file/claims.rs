@@ -6,7 +6,7 @@
 //! appended. A new one goes to the end of the table `claim_log`, which is in memory as well. When enough are there they
 //! become a *run*: put in order, they are appended to the table `claims`, some with every claim that is made meanwhile,
 //! and then leave the log. A run never changes. Its filter, in memory and in the table `claim_runs`, says of a new key
-//! that the run need not be asked (`journal/claims/filter.rs`). A repeat that was found in a run is in a cache from then
+//! that the run need not be asked (`journal/file/claims/filter.rs`). A repeat that was found in a run is in a cache from then
 //! on. A run whose claims have all expired is deleted.
 //!
 //! Times are milliseconds that the caller counts; this module knows no clock. A time that lies ahead is as good as any.

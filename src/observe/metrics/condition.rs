@@ -50,7 +50,7 @@ pub struct SinkGauges {
 }
 
 /// The kinds of problems. `strangers` is the name that version 0.1 has for `unauthenticated`.
-const PROBLEM_KINDS: &[&str] = &[
+pub const PROBLEM_KINDS: &[&str] = &[
     "intake",
     "cluster",
     "configuration",

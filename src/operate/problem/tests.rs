@@ -1,5 +1,9 @@
 //! Unit tests of `problem.rs`.
 
+use std::collections::BTreeSet;
+
+use observe::metrics::PROBLEM_KINDS;
+
 use super::*;
 
 #[test]
@@ -35,8 +39,20 @@ fn every_kind_leads_to_a_page_of_its_subject() {
     assert_eq!(page(ProblemKind::ItemKey, connector()), "/connectors/shop");
     for kind in ProblemKind::ALL {
         assert!(
-            page(kind, ProblemSubject::Daemon).starts_with('/'),
+            page(*kind, ProblemSubject::Daemon).starts_with('/'),
             "{kind:?}"
         );
     }
+}
+
+#[test]
+fn the_metric_knows_every_kind() {
+    let kinds = ProblemKind::ALL.iter().map(|kind| kind.as_str());
+    let old = ProblemKind::OLD_NAMES.map(|(name, _)| name);
+    let known: BTreeSet<&str> = kinds.chain(old).collect();
+    let listed: BTreeSet<&str> = PROBLEM_KINDS.iter().copied().collect();
+    assert_eq!(
+        listed, known,
+        "PROBLEM_KINDS of observe/metrics/condition.rs"
+    );
 }

@@ -33,7 +33,7 @@ async fn each_format_is_as_it_was() {
     send(&app, ITEMS).await;
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/feeds");
     let chosen = "fields=Title.Text:home.name,home.score,_position,no.such";
-    for (file, query) in [
+    let all = [
         ("all.json", "scores.json".to_owned()),
         ("nested.json", "scores.json?names=nested".to_owned()),
         ("object.json", format!("scores.json?shape=object&{chosen}")),
@@ -52,7 +52,13 @@ async fn each_format_is_as_it_was() {
         ("all.txt", "scores.txt?fields=_key,home.name,note".to_owned()),
         ("ticker.txt", "scores.txt?text={_position}.+{home.name}+{home.score}&join=+·+&decimals=0".to_owned()),
         ("value.txt", "scores.txt?key=m2&fields=home.score".to_owned()),
-    ] {
+    ];
+    for format in ::feed::formats() {
+        let end = format!(".{format}");
+        let has_file = all.iter().any(|(file, _)| file.ends_with(&end));
+        assert!(has_file, "no file is of the format {format}");
+    }
+    for (file, query) in all {
         let found = text(&app, &query).await;
         let path = folder.join(file);
         if std::env::var_os("HEADGATE_WRITE_GOLDEN").is_some() {

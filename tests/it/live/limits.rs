@@ -120,6 +120,11 @@ const ROUTES: [&str; 42] = [
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn what_a_key_does_not_see_changes_no_answer() {
     let [one, other] = pools().await;
+    for format in feed::formats() {
+        let feed = format!("/feed/orders.{format}");
+        let has_route = ROUTES.iter().any(|route| route.starts_with(&feed));
+        assert!(has_route, "{feed} is not asked for");
+    }
     for route in ROUTES {
         let (first, second) = (one.reader("screen"), other.reader("screen"));
         let (first, second) = (first.get(route).await, second.get(route).await);
