@@ -237,10 +237,14 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for Connection<S> {
             return Poll::Pending;
         };
         let flushed = Pin::new(inner).poll_flush(context);
-        if matches!(flushed, Poll::Ready(Ok(())))
-            && this.next_head.shared.is_due.load(Ordering::Relaxed)
-        {
-            this.hand_over();
+        if matches!(flushed, Poll::Ready(Ok(()))) {
+            if this.next_head.shared.is_due.load(Ordering::Relaxed) {
+                this.hand_over();
+            }
+            if this.health.as_mut().is_some_and(HealthOnly::ends) {
+                // hyper looked for the next request before it wrote the response. It must look again to see the end.
+                context.waker().wake_by_ref();
+            }
         }
         flushed
     }

@@ -69,9 +69,16 @@ impl<S> NextHead<S> {
 pub(super) struct HealthOnly {
     pub(super) asked: Vec<u8>,
     pub(super) is_answered: bool,
+    /// Whether its end was looked for.
+    is_ending: bool,
 }
 
 impl HealthOnly {
+    /// Whether the response was written since the last call.
+    pub(super) fn ends(&mut self) -> bool {
+        self.is_answered && !std::mem::replace(&mut self.is_ending, true)
+    }
+
     /// Whether the bytes so far, including these, can be a health check.
     pub(super) fn may_ask(&mut self, bytes: &[u8]) -> bool {
         let longest = HEALTH.iter().map(|asked| asked.len()).max().unwrap_or(0);
