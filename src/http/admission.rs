@@ -82,45 +82,28 @@ impl Queue {
         self.0.push_back(Arc::downgrade(silent));
     }
 
-    /// When the oldest connection can lose its place.
-    fn due(&mut self) -> Option<Instant> {
+    /// Since when the oldest connection has been without a request.
+    fn oldest(&mut self) -> Option<Instant> {
         while let Some(first) = self.0.front() {
             if let Some(silent) = first.upgrade() {
-                return Some(silent.since + SILENT_TIME_MIN);
+                return Some(silent.since);
             }
             self.0.pop_front();
         }
         None
     }
 
-    /// Takes the place of the oldest connection that has one, if it is due.
-    fn displace_due(&mut self) -> Option<Place> {
-        while self.due()? <= Instant::now() {
-            let place = self.displace_first();
-            if place.is_some() {
-                return place;
+    /// Takes the place of the oldest connection that has one, if it has been without a request for so long.
+    fn displace(&mut self, min: Duration) -> Option<Place> {
+        while self.oldest()? + min <= Instant::now() {
+            let oldest = self.0.pop_front()?.upgrade();
+            let place = oldest.as_ref().and_then(|oldest| oldest.give_up());
+            if let (Some(oldest), Some(place)) = (oldest, place) {
+                oldest.displaced.cancel();
+                return Some(place);
             }
         }
         None
-    }
-
-    /// Takes the place of the oldest connection that has one.
-    fn displace(&mut self) -> Option<Place> {
-        while !self.0.is_empty() {
-            let place = self.displace_first();
-            if place.is_some() {
-                return place;
-            }
-        }
-        None
-    }
-
-    /// Removes the first entry, and takes the place of its connection.
-    fn displace_first(&mut self) -> Option<Place> {
-        let oldest = self.0.pop_front()?.upgrade()?;
-        let place = oldest.give_up()?;
-        oldest.displaced.cancel();
-        Some(place)
     }
 }
 
@@ -280,18 +263,18 @@ impl Admission {
         }
         let free = || Arc::clone(&self.places).acquire_owned();
         loop {
-            let due = {
+            let oldest = {
                 let mut waiting = self.waiting();
-                if let Some(place) = waiting.silent.displace_due() {
+                if let Some(place) = waiting.silent.displace(SILENT_TIME_MIN) {
                     return Some(of_all(place.permit));
                 }
-                waiting.silent.due()
+                waiting.silent.oldest()
             };
-            let Some(due) = due else { break };
+            let Some(oldest) = oldest else { break };
             tokio::select! {
                 biased;
                 permit = free() => return permit.ok().map(of_all),
-                () = sleep_until(due) => {}
+                () = sleep_until(oldest + SILENT_TIME_MIN) => {}
             }
         }
         if let Ok(permit) = timeout(BUSY_TIME_MAX, free()).await {
@@ -315,7 +298,7 @@ impl Waiting {
         }
         let client = self.clients.entry(client).or_default();
         if client.in_use() >= max {
-            drop(client.silent.displace()?);
+            drop(client.silent.displace(Duration::ZERO)?);
         }
         Some(Arc::clone(&client.places))
     }
