@@ -130,11 +130,12 @@ impl Pool {
         Ok(())
     }
 
-    /// True if there may be more.
+    /// True if there may be more. The statement has one bound, because of two SQLite ends the scan at one of them only:
+    /// each chunk would read all rows.
     fn forget_chunk_of(&self, table: &str, sink: &str, seq: Seq) -> Result<bool, PoolError> {
         let sql = format!(
-            "DELETE FROM {table} WHERE sink = ?1 AND seq < ?2 AND seq <= (
-                 SELECT max(seq) FROM (SELECT seq FROM {table} WHERE sink = ?1 ORDER BY seq LIMIT ?3))"
+            "DELETE FROM {table} WHERE sink = ?1 AND seq <= min(?2 - 1, (
+                 SELECT max(seq) FROM (SELECT seq FROM {table} WHERE sink = ?1 ORDER BY seq LIMIT ?3)))"
         );
         let deleted = self.write(|writer| {
             let params = rusqlite::params![sink, seq.to_column(), EXPIRE_CHUNK];

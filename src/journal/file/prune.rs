@@ -252,24 +252,26 @@ fn next_payloads(
 /// Deletes the oldest log entries that are due; true if there may be more. Entries of payloads that are
 /// still needed stay, quarantined or not, and so does the newest: it carries the highest sequence number
 /// over a restart.
+///
+/// The statement has one bound, the least of all. Of several, SQLite ends the scan at one and compares each row with the
+/// others: a step would read all entries that are due.
 fn expire_log(connection: &Connection, due: Due) -> Result<bool, rusqlite::Error> {
     let waiting = payloads::first(connection, due.released)?.unwrap_or(Seq::MAX);
-    let deleted = connection
-        .prepare_cached(
-            "DELETE FROM requests WHERE seq <= ?1
-                 AND seq <= (SELECT max(seq) FROM (SELECT seq FROM requests ORDER BY seq LIMIT ?3))
-                 AND seq < (SELECT max(seq) FROM requests)
-                 AND seq < ?4
-                 AND seq < coalesce((SELECT min(seq) FROM quarantine WHERE seq > ?2), 9223372036854775807)",
-        )?
-        .execute([
-            due.through.to_column(),
-            due.released.to_column(),
-            LOG_STEP,
-            waiting.to_column(),
-        ])?;
+    let deleted = connection.prepare_cached(EXPIRE_LOG)?.execute([
+        due.through.to_column(),
+        due.released.to_column(),
+        LOG_STEP,
+        waiting.to_column(),
+    ])?;
     Ok(i64::try_from(deleted).unwrap_or(0) >= LOG_STEP)
 }
+
+const EXPIRE_LOG: &str = "DELETE FROM requests WHERE seq <= min(
+    ?1,
+    (SELECT max(seq) FROM (SELECT seq FROM requests ORDER BY seq LIMIT ?3)),
+    (SELECT max(seq) FROM requests) - 1,
+    ?4 - 1,
+    coalesce((SELECT min(seq) FROM quarantine WHERE seq > ?2) - 1, 9223372036854775807))";
 
 /// Returns free pages to the file system, beyond these bytes for the next payloads; true if there are
 /// more. Runs outside a transaction.

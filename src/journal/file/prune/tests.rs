@@ -135,6 +135,28 @@ async fn a_log_that_is_too_large_loses_its_oldest_entries_but_none_that_is_neede
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 1)]
+async fn a_step_reads_what_it_deletes_however_much_is_due() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().join("journal.db");
+    let journal = open(&path, Duration::MAX, u64::MAX).await;
+    for _ in 0..20_000 {
+        journal.record(entry(Outcome::Rejected));
+    }
+    journal.flush().await.expect("it is written");
+    journal.close().await;
+    let file = rusqlite::Connection::open(&path).expect("it opens");
+    let steps = |through: i64| {
+        let mut statement = file.prepare(super::EXPIRE_LOG).expect("a statement");
+        let values = [through, 0, super::LOG_STEP, i64::MAX];
+        let deleted = statement.execute(values).expect("it deletes");
+        assert_eq!(deleted, 500);
+        statement.get_status(rusqlite::StatementStatus::VmStep)
+    };
+    let (few, many) = (steps(600), steps(19_000));
+    assert!(many < few + few / 10, "{many} in place of {few}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 1)]
 async fn the_newest_entry_stays_however_old_it_is() {
     let folder = tempfile::tempdir().expect("a folder");
     let path = folder.path().join("journal.db");
