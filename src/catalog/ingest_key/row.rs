@@ -30,7 +30,7 @@ pub(crate) struct KeyRow {
 }
 
 impl KeyRow {
-    /// What can be set of it.
+    /// What can be set of it, but for what it is found by. Every field is named, so that the compiler asks for a new one.
     pub(crate) fn settings(&self) -> settings::Key {
         settings::Key {
             name: self.name.to_string(),
@@ -40,7 +40,9 @@ impl KeyRow {
             networks: self.networks.clone(),
             allow_in_url: self.allow_in_url,
             verify: self.verify.as_deref().cloned(),
-            ..settings::Key::default()
+            secret: None,
+            sha256: None,
+            certificate: None,
         }
     }
 

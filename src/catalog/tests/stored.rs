@@ -64,6 +64,91 @@ fn descriptions_are_kept_changed_and_taken_away() {
     assert_eq!(found(&desk.catalog), [(); 4].map(|()| kept.clone()));
 }
 
+/// A change of every field that can be changed. It names a field that nobody gave a value here.
+fn change_of_all(fields: &'static [settings::Field], values: serde_json::Value) -> Patch {
+    for field in fields
+        .iter()
+        .filter(|field| !field.declared && !field.fixed)
+    {
+        let value = &values[field.name];
+        assert!(
+            *value != (field.default)(),
+            "add a value of `{}` that is not its default",
+            field.name
+        );
+    }
+    patch(fields, values)
+}
+
+#[test]
+fn every_field_that_can_be_changed_is_kept() {
+    let desk = Desk::new(&settings());
+    let by = actor();
+    desk.stream("news").expect("a stream");
+    desk.connector("crm").expect("a connector");
+    desk.key("crm", "main", "news").expect("a key");
+    desk.read_key("screen", &["news"]).expect("a read key");
+    let stream = json!({
+        "description": "Said of it", "on_update": "merge", "stale_after_seconds": 60, "version": "at",
+        "delete_when": {"field": "state", "is": ["gone"]}, "expire_after_seconds": 3_600, "items_max": 7,
+        "bytes_max": 7_000, "history": 3,
+    });
+    let connector = json!({
+        "description": "Said of it", "kind": "webhook", "preset": "shopify", "item_key": "order.id", "items": "data",
+        "version": "at", "delete_when": {"field": "state", "is": ["gone"]}, "expire_after_seconds": 3_600,
+        "may_delete": true, "requests_per_second": 5, "burst": 6, "bytes_per_second": 7, "bytes_per_day": 8,
+        "max_items_per_request": 9,
+    });
+    let key = json!({
+        "description": "Said of it", "expires_at": "2090-01-31T00:00:00.000Z", "networks": ["10.0.0.0/8"],
+        "allow_in_url": true,
+    });
+    let read_key = json!({
+        "description": "Said of it", "streams": ["news", "orders"], "expires_at": "2090-01-31T00:00:00.000Z",
+        "networks": ["10.0.0.0/8"], "allow_in_url": true, "requests_per_second": 5,
+        "origins": ["https://screens.example"], "where": "team:red", "fields": "team,score", "page": "/render/news",
+        "expect": true, "away_after_seconds": 30,
+    });
+    let stream = change_of_all(settings::Stream::FIELDS, stream);
+    let connector = change_of_all(settings::Connector::FIELDS, connector);
+    let key = change_of_all(settings::Key::FIELDS, key);
+    let read_key = change_of_all(settings::ReadKey::FIELDS, read_key);
+    let found = |catalog: &Catalog| {
+        let connector = catalog.connector("crm").expect("it is there");
+        (
+            catalog
+                .stream("news")
+                .expect("it is there")
+                .settings
+                .clone(),
+            settings::Connector::clone(&connector.settings),
+            connector.keys[0].row().settings(),
+            settings::ReadKey::clone(&catalog.read_key("screen").expect("it is there").settings),
+        )
+    };
+    let mut wanted = found(&desk.catalog);
+    wanted.0.set_all(&stream).expect("values of its fields");
+    wanted.1.set_all(&connector).expect("values of its fields");
+    wanted.2.set_all(&key).expect("values of its fields");
+    wanted.3.set_all(&read_key).expect("values of its fields");
+    let catalog = &desk.catalog;
+    catalog
+        .change_stream("news", &stream, &by)
+        .expect("changed");
+    catalog
+        .change_connector("crm", &connector, &by)
+        .expect("changed");
+    catalog
+        .change_key("crm", "main", &key, &by)
+        .expect("changed");
+    catalog
+        .change_read_key("screen", &read_key, &by)
+        .expect("changed");
+    assert_eq!(found(catalog), wanted);
+    let desk = desk.reopened(&settings());
+    assert_eq!(found(&desk.catalog), wanted);
+}
+
 #[test]
 fn a_damaged_text_costs_what_it_said_and_no_start() {
     let desk = Desk::new(&settings());
