@@ -66,6 +66,10 @@ struct State {
     /// The writer sleeps: the next push must wake it. A push wakes nobody while the writer works, because a wake-up
     /// costs a system call.
     asleep: bool,
+    /// The writer slept before it had work: nobody waited.
+    slept: bool,
+    /// Number of jobs that it took last.
+    taken: usize,
     closed: bool,
 }
 
@@ -105,7 +109,8 @@ impl Queue {
     /// Waits for work, at most `idle`. `None`: closed and empty.
     pub(super) fn wait(&self, idle: Duration) -> Option<bool> {
         let mut state = self.lock();
-        if state.jobs.is_empty() && !state.closed {
+        state.slept = state.jobs.is_empty();
+        if state.slept && !state.closed {
             state.asleep = true;
             state = self
                 .wake
@@ -130,7 +135,14 @@ impl Queue {
     pub(super) fn take(&self, into: &mut Vec<Job>) {
         let mut state = self.lock();
         std::mem::swap(&mut state.jobs, into);
+        state.taken = into.len();
         state.bytes = 0;
+    }
+
+    /// Whether a job came while the writer slept, and the one before it was alone too: a sender that waits for each answer.
+    fn comes_alone(&self) -> bool {
+        let state = self.lock();
+        state.slept && state.taken == 1
     }
 
     pub(super) fn close(&self) {
@@ -143,8 +155,12 @@ impl Queue {
     }
 }
 
-/// Waits for what arrives together with the first job.
+/// Waits for what arrives together with the first job. One that comes alone does not wait, because the window and its timer
+/// take as long as the commit; whoever arrives meanwhile becomes the next group.
 pub(super) fn gather(queue: &Queue) {
+    if queue.comes_alone() {
+        return;
+    }
     let mut waiting = 0;
     for _ in 0..WINDOWS_MAX {
         clock::sleep_on_own_thread(WINDOW);
@@ -152,5 +168,54 @@ pub(super) fn gather(queue: &Queue) {
         if waiting < GROWING_JOBS_MIN || waiting == before {
             return;
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Has a job pushed: while the writer sleeps, or before it waits.
+    fn push(queue: &Queue, asleep: bool) {
+        let job = || Job::Flush(oneshot::channel().0);
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                while asleep && !queue.lock().asleep {
+                    std::thread::yield_now();
+                }
+                queue.push(job(), 0).expect("there is room");
+            });
+            while !asleep && queue.len() == 0 {
+                std::thread::yield_now();
+            }
+            assert_eq!(queue.wait(Duration::from_mins(1)), Some(true));
+        });
+    }
+
+    #[test]
+    fn a_job_that_comes_alone_is_told_from_those_of_a_crowd() {
+        let queue = Queue::new(1 << 20);
+        let mut jobs = Vec::new();
+        push(&queue, true);
+        assert!(!queue.comes_alone(), "nothing is known of the one before");
+        queue.take(&mut jobs);
+        push(&queue, true);
+        assert!(queue.comes_alone());
+        queue.take(&mut jobs);
+        // Somebody came while the writer worked.
+        push(&queue, false);
+        assert!(!queue.comes_alone());
+        push(&queue, false);
+        jobs.clear();
+        queue.take(&mut jobs);
+        assert_eq!(jobs.len(), 2);
+        push(&queue, true);
+        assert!(!queue.comes_alone(), "the group before had two");
+        // The end of a quiet time alone is no job.
+        jobs.clear();
+        queue.take(&mut jobs);
+        assert_eq!(queue.wait(Duration::ZERO), Some(false));
+        push(&queue, true);
+        assert!(queue.comes_alone());
     }
 }
