@@ -192,28 +192,31 @@ mod tests {
         });
     }
 
+    /// Takes what waits, as the writer does; how many.
+    fn take(queue: &Queue) -> usize {
+        let mut jobs = Vec::new();
+        queue.take(&mut jobs);
+        jobs.len()
+    }
+
     #[test]
     fn a_job_that_comes_alone_is_told_from_those_of_a_crowd() {
         let queue = Queue::new(1 << 20);
-        let mut jobs = Vec::new();
         push(&queue, true);
         assert!(!queue.comes_alone(), "nothing is known of the one before");
-        queue.take(&mut jobs);
+        assert_eq!(take(&queue), 1);
         push(&queue, true);
         assert!(queue.comes_alone());
-        queue.take(&mut jobs);
+        assert_eq!(take(&queue), 1);
         // Somebody came while the writer worked.
         push(&queue, false);
         assert!(!queue.comes_alone());
         push(&queue, false);
-        jobs.clear();
-        queue.take(&mut jobs);
-        assert_eq!(jobs.len(), 2);
+        assert_eq!(take(&queue), 2);
         push(&queue, true);
         assert!(!queue.comes_alone(), "the group before had two");
-        // The end of a quiet time alone is no job.
-        jobs.clear();
-        queue.take(&mut jobs);
+        assert_eq!(take(&queue), 1);
+        // The end of a quiet time is no job.
         assert_eq!(queue.wait(Duration::ZERO), Some(false));
         push(&queue, true);
         assert!(queue.comes_alone());
