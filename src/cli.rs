@@ -35,6 +35,7 @@ use ::client::{
 };
 use std::borrow::Cow;
 use std::path::{Path, PathBuf};
+use std::pin::Pin;
 use std::process::ExitCode;
 
 use clap::{CommandFactory, Parser, Subcommand};
@@ -170,27 +171,27 @@ pub fn main() -> ExitCode {
         Verb::Key(args) => short(key::run(args)),
         Verb::ReadKey(args) => short(read_key::run(args)),
         Verb::OperateKey(args) => short(operate_key::run(args)),
-        Verb::Screen(args) => short(screen::run(*args)),
+        Verb::Screen(args) => short(Box::pin(screen::run(*args))),
         Verb::Send(args) => short(send::run(args)),
         Verb::SignIn(args) => short(sign_in::run(args)),
         Verb::Session(args) => short(session::run(args)),
-        Verb::Audit(args) => short(audit::run(args)),
+        Verb::Audit(args) => short(Box::pin(audit::run(args))),
         Verb::Trigger(args) => short(trigger::run(args)),
         Verb::Tail(args) => short(tail::run(args)),
         Verb::Export(args) => short(export::run(args)),
-        Verb::Plugin(args) => short(plugin::run(args)),
-        Verb::Preset(args) => short(preset::run(args)),
+        Verb::Plugin(args) => short(Box::pin(plugin::run(args))),
+        Verb::Preset(args) => short(Box::pin(preset::run(args))),
         Verb::Requests(args) => short(requests::run(args)),
         Verb::Sink(args) => short(sink::run(*args)),
-        Verb::Cluster(args) => short(cluster::run(args)),
-        Verb::Migrate(args) => short(migrate::run(args)),
+        Verb::Cluster(args) => short(Box::pin(cluster::run(args))),
+        Verb::Migrate(args) => short(Box::pin(migrate::run(args))),
         Verb::Bench(args) => bench::run(*args),
-        Verb::Backup(args) => short(backup::backup(args)),
+        Verb::Backup(args) => short(Box::pin(backup::backup(args))),
         Verb::Restore(args) => backup::restore(&args),
         Verb::Repair(args) => repair::run(&args),
         Verb::Healthcheck(args) => short(healthcheck::run(args)),
         Verb::Man(args) => man::run(&args, Cli::command()),
-        Verb::Completions(args) => short(completions::run(args, Cli::command())),
+        Verb::Completions(args) => short(Box::pin(completions::run(args, Cli::command()))),
         Verb::Licenses(args) => licenses::run(&args),
     };
     exit_code(done)
@@ -220,7 +221,7 @@ fn wrong_use(error: &clap::Error) -> ExitCode {
 }
 
 /// Runs a verb that is a client: one thread is enough.
-fn short<T>(verb: impl Future<Output = Result<T, CliError>>) -> Result<T, CliError> {
+fn short(verb: Pin<Box<dyn Future<Output = Result<(), CliError>> + '_>>) -> Result<(), CliError> {
     tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()

@@ -22,6 +22,7 @@ mod reload;
 pub mod routes;
 mod scrub;
 mod sinks;
+mod stopping;
 mod stored;
 mod upgrade;
 mod upgrading;
@@ -31,6 +32,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
+use futures_util::future::BoxFuture;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
@@ -46,7 +48,7 @@ use observe::telemetry::Tracer;
 use operate::{Operator, OperatorParts};
 use plugin::{FolderRoots, Plugins};
 use settings::{Loaded, Networks, ProxyHeader, Settings};
-use sqlite::{FailStop, WriteState};
+use sqlite::FailStop;
 
 const MINUTE: Duration = Duration::from_mins(1);
 const DAY: Duration = Duration::from_hours(24);
@@ -62,13 +64,6 @@ use sinks::Sinks;
 use stored::Stored;
 pub use stored::{repair_folder, restore_into};
 pub use upgrade::{Upgrade, look as look_at_formats};
-
-/// How long answers may take to leave after a file failed.
-const FAILED_GRACE: Duration = Duration::from_millis(500);
-
-/// How long renderers may take to hear that the daemon stops. A renderer that does not read would otherwise keep the
-/// process.
-const RENDERERS_GRACE: Duration = Duration::from_secs(1);
 
 #[derive(Debug)]
 pub struct Daemon {
@@ -106,7 +101,15 @@ impl Daemon {
     ///
     /// # Errors
     /// See [`DaemonError`]; nothing keeps running then.
-    pub async fn start(loaded: &Loaded, program: Option<&Path>) -> Result<Self, DaemonError> {
+    pub fn start<'a>(
+        loaded: &'a Loaded,
+        program: Option<&'a Path>,
+    ) -> BoxFuture<'a, Result<Self, DaemonError>> {
+        Box::pin(Self::start_on_disk(loaded, program))
+    }
+
+    /// Starts with what is kept for a full disk, if it is full.
+    async fn start_on_disk(loaded: &Loaded, program: Option<&Path>) -> Result<Self, DaemonError> {
         let data_dir = files::open_folder(&loaded.settings.storage.data_dir)?;
         match Self::start_in(&data_dir, loaded, program).await {
             Err(error) if error.is_full() => {
@@ -200,99 +203,6 @@ impl Daemon {
         let counting = hourly::count(daemon.operator.clone(), logged, daemon.stop.clone());
         daemon.tasks.spawn(counting);
         Ok(daemon)
-    }
-
-    /// Serves until `shutdown` resolves, then stops in order: no new requests, answers to the open
-    /// ones, the lanes at a batch edge, the files.
-    ///
-    /// # Errors
-    /// [`DaemonError::StorageFailed`], [`DaemonError::Damaged`]; in a cluster also [`DaemonError::Copy`] and
-    /// [`DaemonError::NewerLog`].
-    pub async fn run(mut self, shutdown: impl Future<Output = ()>) -> Result<(), DaemonError> {
-        upgrading::notify("READY=1\n");
-        let mut fail_stop = self.fail_stop.watch();
-        let mut unusable = None;
-        let failed = tokio::select! {
-            () = shutdown => false,
-            _ = fail_stop.wait_for(|state| *state != WriteState::Good) => true,
-            why = cluster::copies_are_unusable(self.node.as_ref()) => {
-                unusable = Some(why);
-                true
-            }
-        };
-        let grace = if failed {
-            FAILED_GRACE
-        } else {
-            self.shutdown_time_max
-        };
-        tracing::info!(failed, "stopping");
-        (self.node.iter()).for_each(|node| node.stops_within(grace));
-        self.operator.gate.drain();
-        self.operator.live.stop();
-        self.operator.backups.stop();
-        for server in &self.servers {
-            server.stop(grace);
-        }
-        self.stop.cancel();
-        self.plugins.stop_compiling();
-        self.tasks.close();
-        let cutting = async {
-            // Once to see who does not go, once to close their connections.
-            for _ in 0..2 {
-                tokio::time::sleep(RENDERERS_GRACE.min(grace) / 2).await;
-                self.operator.live.cut_off();
-            }
-        };
-        let gone = async {
-            self.tasks.wait().await;
-            self.operator.live.emptied().await;
-        };
-        tokio::select! {
-            () = gone => {}
-            () = cutting => self.tasks.wait().await,
-        }
-        if failed {
-            // The files are left as they are: the next start reads what is really there.
-            self.storage_is_good()?;
-            return unusable.map_or(Ok(()), Err);
-        }
-        if !self.sinks.ended(self.shutdown_time_max).await {
-            // Safe, because nothing of the call is committed.
-            tracing::warn!(
-                "sink call did not finish before shutdown; the batch is redelivered at the next start"
-            );
-        }
-        self.close_files().await?;
-        self.storage_is_good()?;
-        drop(self.lock);
-        tracing::info!("stopped");
-        Ok(())
-    }
-
-    /// The catalog is closed last, because the states of screens are written into it.
-    async fn close_files(&mut self) -> Result<(), DaemonError> {
-        if let Some(node) = &self.node {
-            node.resign();
-        }
-        self.operator.journal.close().await;
-        self.operator.pool.close().await?;
-        self.operator.keep_screens(true).await;
-        self.operator.catalog.close()?;
-        if let Some(node) = self.node.take().and_then(Arc::into_inner) {
-            node.close().await;
-        }
-        Ok(())
-    }
-
-    fn storage_is_good(&self) -> Result<(), DaemonError> {
-        match &*self.fail_stop.watch().borrow() {
-            WriteState::Good => Ok(()),
-            WriteState::Failed => Err(DaemonError::StorageFailed),
-            WriteState::Damaged(file) => Err(DaemonError::Damaged(file.display().to_string())),
-            WriteState::Moved(file, what) => {
-                Err(DaemonError::Moved(file.display().to_string(), what))
-            }
-        }
     }
 
     /// Runs the sinks when it is the turn of this node, if there are others. Up to `counted`, what was accepted is.

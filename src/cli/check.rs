@@ -107,7 +107,12 @@ fn database(settings: &Settings, problems: &mut Vec<String>) -> Result<Vec<Strin
     let look = async || -> Result<Vec<Finding>, DaemonError> {
         Ok(database_of(settings)?.inspect().await?)
     };
-    let (errors, warnings) = match short(async { Ok(look().await) })? {
+    let mut found = Ok(Vec::new());
+    short(Box::pin(async {
+        found = look().await;
+        Ok(())
+    }))?;
+    let (errors, warnings) = match found {
         Ok(found) => found.into_iter().partition(|finding| finding.is_error),
         Err(error) => {
             problems.push(match error {

@@ -26,6 +26,7 @@ use super::client::{AdminArgs, Client};
 use super::error::CliError;
 use super::output::{json_pretty, note, print, shown};
 use super::signals::Signals;
+use crate::Running;
 use wire::StatusData;
 
 mod disk;
@@ -87,7 +88,11 @@ impl BenchArgs {
 ///
 /// # Errors
 /// The daemon does not answer or rejects a call, a signal arrived, or something could not be deleted.
-pub async fn run(args: BenchArgs) -> Result<(), CliError> {
+pub fn run(args: BenchArgs) -> Running {
+    Box::pin(execute(args))
+}
+
+async fn execute(args: BenchArgs) -> Result<(), CliError> {
     if let Some(short) = args.seconds.filter(|seconds| *seconds < SECONDS_MIN) {
         return Err(CliError::wrong_use(format!(
             "--seconds {short} is too short to measure a running daemon: give {SECONDS_MIN}..=600"

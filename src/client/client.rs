@@ -7,6 +7,7 @@
 //! error text contains the secret.
 
 use std::path::PathBuf;
+use std::pin::Pin;
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -177,9 +178,20 @@ impl Client {
         body: Bytes,
     ) -> Result<Answer, CallError> {
         let request = self.request(method, path, headers);
-        let response = request.timeout(CALL_TIMEOUT).body(body).send().await;
-        self.read(response.map_err(|error| self.no_answer(error))?)
-            .await
+        self.answer(request.timeout(CALL_TIMEOUT).body(body)).await
+    }
+
+    /// Sends a request and reads the response. In a box, so that the HTTP client is compiled here alone and not once more in
+    /// each package that calls it.
+    fn answer(
+        &self,
+        request: reqwest::RequestBuilder,
+    ) -> Pin<Box<dyn Future<Output = Result<Answer, CallError>> + Send + '_>> {
+        Box::pin(async move {
+            let response = request.send().await;
+            let response = response.map_err(|error| self.no_answer(error))?;
+            self.read(response).await
+        })
     }
 
     fn request(&self, method: Method, path: &str, headers: HeaderMap) -> reqwest::RequestBuilder {
@@ -246,9 +258,8 @@ impl Client {
     ) -> Result<T, CallError> {
         let request = self.request(method, path, HeaderMap::new());
         let request = request.header(CONTENT_TYPE, "application/json");
-        let response = request.body(body.to_string()).send().await;
-        let response = response.map_err(|error| self.no_answer(error))?;
-        Ok(self.envelope(&self.read(response).await?)?.data)
+        let answer = self.answer(request.body(body.to_string())).await?;
+        Ok(self.envelope(&answer)?.data)
     }
 
     /// Decodes a success; returns an error for any other response.

@@ -12,6 +12,7 @@ use super::error::CliError;
 use super::output::{confirmed, note, plain, print, shown};
 use super::record::{CONNECTOR, NEW_CONNECTOR, Settings};
 use super::resource::{Column, ListArgs, Resource};
+use crate::Running;
 use settings::Connector;
 use wire::ConnectorData;
 
@@ -124,7 +125,11 @@ const fn setting(heading: &'static str, name: &str) -> Column<ConnectorData> {
     Column::setting(heading, Connector::FIELDS, name, |one| &one.settings)
 }
 
-pub async fn run(args: ConnectorArgs) -> Result<(), CliError> {
+pub fn run(args: ConnectorArgs) -> Running {
+    Box::pin(execute(args))
+}
+
+async fn execute(args: ConnectorArgs) -> Result<(), CliError> {
     let connectors = |admin| Resource::new(admin, "connector", "/api/admin/connectors");
     match args.command {
         ConnectorCommand::List(args) => {

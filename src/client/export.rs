@@ -14,6 +14,7 @@ use reqwest::header::HeaderMap;
 use super::client::AdminArgs;
 use super::error::CliError;
 use super::output::note;
+use crate::Running;
 use base::text::percent_encoded;
 
 /// Arguments of `headgate export`.
@@ -68,7 +69,11 @@ impl Format {
     }
 }
 
-pub async fn run(args: ExportArgs) -> Result<(), CliError> {
+pub fn run(args: ExportArgs) -> Running {
+    Box::pin(execute(args))
+}
+
+async fn execute(args: ExportArgs) -> Result<(), CliError> {
     let client = args.admin.client()?;
     let (format, content_type) = args.format.parts();
     let mut query = vec![("safe", args.safe.to_string())];

@@ -15,6 +15,7 @@ use super::client::{Client, Envelope};
 use super::configuration::{ConfigArgs, load};
 use super::error::CliError;
 use super::output::print;
+use crate::Running;
 
 /// Maximum time for a response.
 const PATIENCE: Duration = Duration::from_secs(3);
@@ -40,7 +41,11 @@ pub struct HealthcheckArgs {
 ///
 /// # Errors
 /// Exit code 1 for all errors: some container engines accept no other.
-pub async fn run(args: HealthcheckArgs) -> Result<(), CliError> {
+pub fn run(args: HealthcheckArgs) -> Running {
+    Box::pin(execute(args))
+}
+
+async fn execute(args: HealthcheckArgs) -> Result<(), CliError> {
     let checked = check(&args).await;
     checked.map_err(|error| CliError::failed(error.message))?;
     print("ready\n")

@@ -14,6 +14,7 @@ use super::output::{
 };
 use super::resource::{Column, table};
 use super::tail::message::Fields;
+use crate::Running;
 use base::text::percent_encoded;
 use wire::{PastValueData, RemovedData, StoredItem};
 
@@ -145,7 +146,11 @@ impl Named {
 ///
 /// # Errors
 /// The daemon does not answer, or there is no such item.
-pub async fn run(args: ItemArgs) -> Result<(), CliError> {
+pub fn run(args: ItemArgs) -> Running {
+    Box::pin(execute(args))
+}
+
+async fn execute(args: ItemArgs) -> Result<(), CliError> {
     match args.command {
         ItemCommand::Get(args) => get(&args).await,
         ItemCommand::History(args) => history(&args).await,

@@ -14,6 +14,7 @@ use super::error::CliError;
 use super::output::{json_pretty, note, plain, print, shown, when};
 use super::record::{KEY, NEW_KEY, Settings};
 use super::resource::{Column, ListArgs, Resource, declared, given};
+use crate::Running;
 use base::text::percent_encoded;
 use settings::Key;
 use wire::{KeyData, MadeKey, TakenSecret};
@@ -188,7 +189,11 @@ const fn setting(heading: &'static str, name: &str) -> Column<KeyData> {
 }
 
 /// Runs the verb.
-pub async fn run(args: KeyArgs) -> Result<(), CliError> {
+pub fn run(args: KeyArgs) -> Running {
+    Box::pin(execute(args))
+}
+
+async fn execute(args: KeyArgs) -> Result<(), CliError> {
     match args.command {
         KeyCommand::New(args) => new::run(args),
         KeyCommand::Create(args) => create(args).await,

@@ -36,3 +36,11 @@ pub mod stream;
 pub mod tail;
 pub mod trigger;
 pub mod zone;
+
+use std::pin::Pin;
+
+use error::CliError;
+
+/// A verb that somebody has to poll. In a box, because the code of a future is compiled by whoever polls it, and that is the
+/// last package: each change anywhere would compile all verbs again.
+pub type Running = Pin<Box<dyn Future<Output = Result<(), CliError>>>>;

@@ -7,6 +7,7 @@
 use super::error::CliError;
 use super::read_key::{ChangeArgs, CreateArgs, Kind, Named, ReadKeyCommand, run_as};
 use super::resource::ListArgs;
+use crate::Running;
 
 /// What `headgate operate-key` is told.
 #[derive(Debug, clap::Args)]
@@ -44,7 +45,11 @@ Example:
     Delete(Named),
 }
 
-pub async fn run(args: OperateKeyArgs) -> Result<(), CliError> {
+pub fn run(args: OperateKeyArgs) -> Running {
+    Box::pin(execute(args))
+}
+
+async fn execute(args: OperateKeyArgs) -> Result<(), CliError> {
     let command = match args.command {
         OperateKeyCommand::List(args) => ReadKeyCommand::List(args),
         OperateKeyCommand::Create(args) => ReadKeyCommand::Create(args),

@@ -7,6 +7,7 @@
 use super::error::CliError;
 use super::output::{plain, when};
 use super::resource::{Column, ListArgs, Resource};
+use crate::Running;
 use wire::ProblemItemData;
 
 /// Arguments of `headgate problems`.
@@ -31,7 +32,11 @@ const COLUMNS: &[Column<ProblemItemData>] = &[
 ///
 /// # Errors
 /// The daemon does not answer.
-pub async fn run(args: ProblemsArgs) -> Result<(), CliError> {
+pub fn run(args: ProblemsArgs) -> Running {
+    Box::pin(execute(args))
+}
+
+async fn execute(args: ProblemsArgs) -> Result<(), CliError> {
     let list = args.list;
     let problems = Resource::new(&list.admin, "problem", "/api/admin/problems")?;
     problems.list(list.output, "no problems", COLUMNS).await

@@ -12,6 +12,7 @@ use super::key::{MadeArgs, print_made};
 use super::output::plain;
 use super::record::{NEW_READ_KEY, READ_KEY, Settings};
 use super::resource::{Column, ListArgs, Resource, declared};
+use crate::Running;
 use settings::ReadKey;
 use wire::{MadeReadKey, ReadKeyData};
 
@@ -104,7 +105,11 @@ const fn setting(heading: &'static str, name: &str) -> Column<ReadKeyData> {
     Column::setting(heading, ReadKey::FIELDS, name, |one| &one.settings)
 }
 
-pub async fn run(args: ReadKeyArgs) -> Result<(), CliError> {
+pub fn run(args: ReadKeyArgs) -> Running {
+    Box::pin(execute(args))
+}
+
+async fn execute(args: ReadKeyArgs) -> Result<(), CliError> {
     run_as(Kind::Any, args.command).await
 }
 

@@ -13,6 +13,7 @@ use super::output::{
 };
 use super::resource::{Column, table};
 use super::zone::local;
+use crate::Running;
 use base::clock::{self, Unix};
 use base::text::percent_encoded;
 use clap::builder::{PossibleValuesParser, TypedValueParser};
@@ -135,7 +136,11 @@ pub(super) struct Connector {
 }
 
 /// Runs the verb.
-pub async fn run(args: RequestsArgs) -> Result<(), CliError> {
+pub fn run(args: RequestsArgs) -> Running {
+    Box::pin(execute(args))
+}
+
+async fn execute(args: RequestsArgs) -> Result<(), CliError> {
     match args.command {
         Some(RequestsCommand::Show(args)) => {
             let client = args.admin.client()?;

@@ -8,6 +8,7 @@ use super::client::AdminArgs;
 use super::error::CliError;
 use super::output::{ListOutput, cut, plain, print_list, when};
 use super::resource::{Column, table};
+use crate::Running;
 use base::text::percent_encoded;
 use wire::SearchData;
 
@@ -42,7 +43,11 @@ const COLUMNS: &[Column<SearchData>] = &[
     Column::new("ABOUT", |hit| cut(hit.title.clone())),
 ];
 
-pub async fn run(args: SearchArgs) -> Result<(), CliError> {
+pub fn run(args: SearchArgs) -> Running {
+    Box::pin(execute(args))
+}
+
+async fn execute(args: SearchArgs) -> Result<(), CliError> {
     let client = args.admin.client()?;
     let query = format!("&q={}", percent_encoded(&args.text));
     let limit = usize::try_from(args.limit).unwrap_or(usize::MAX);

@@ -30,6 +30,7 @@ use super::client::Client;
 use super::error::CliError;
 use super::output::{json_pretty, note, print, shown};
 use super::patience::WaitArgs;
+use crate::Running;
 use base::key::{self, KeyFormError};
 
 pub mod batch;
@@ -125,7 +126,11 @@ enum SendOutput {
 }
 
 /// Runs the verb. Ctrl-C stops after the current request; a second Ctrl-C stops immediately.
-pub async fn run(args: SendArgs) -> Result<(), CliError> {
+pub fn run(args: SendArgs) -> Running {
+    Box::pin(execute(args))
+}
+
+async fn execute(args: SendArgs) -> Result<(), CliError> {
     if let (Some(folder), true) = (&args.spool, args.rejected) {
         return spool::print_rejected(folder, args.output);
     }

@@ -10,6 +10,7 @@ use super::client::AdminArgs;
 use super::error::CliError;
 use super::output::{plain, print, shown, when};
 use super::resource::{Column, ListArgs, Resource};
+use crate::Running;
 use base::text::percent_encoded;
 use wire::SessionData;
 
@@ -61,7 +62,11 @@ fn sessions(admin: &AdminArgs) -> Result<Resource, CliError> {
 ///
 /// # Errors
 /// The daemon does not answer, or there is no such session.
-pub async fn run(args: SessionArgs) -> Result<(), CliError> {
+pub fn run(args: SessionArgs) -> Running {
+    Box::pin(execute(args))
+}
+
+async fn execute(args: SessionArgs) -> Result<(), CliError> {
     match args.command {
         SessionCommand::List(args) => {
             let none = "no sessions";

@@ -9,6 +9,7 @@ use reqwest::Method;
 use super::client::AdminArgs;
 use super::error::CliError;
 use super::output::{print, shown};
+use crate::Running;
 use wire::SignInLinkData;
 
 /// Arguments of `headgate sign-in`.
@@ -29,7 +30,11 @@ pub struct SignInArgs {
 ///
 /// # Errors
 /// The address cannot be opened in a browser, or the daemon returns no link.
-pub async fn run(args: SignInArgs) -> Result<(), CliError> {
+pub fn run(args: SignInArgs) -> Running {
+    Box::pin(execute(args))
+}
+
+async fn execute(args: SignInArgs) -> Result<(), CliError> {
     let url = args.admin.url()?;
     let url = url.trim_end_matches('/');
     if url.starts_with("unix:") {

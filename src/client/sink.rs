@@ -17,6 +17,7 @@ use super::client::AdminArgs;
 use super::error::CliError;
 use super::output::{confirmed, note, print, print_list, shown};
 use super::resource::{ListArgs, Resource, table};
+use crate::Running;
 use base::text::percent_encoded;
 use columns::{LETTERS, RETRIES, SINKS};
 use wire::{
@@ -234,7 +235,11 @@ impl Chosen {
 }
 
 /// Runs the verb.
-pub async fn run(args: SinkArgs) -> Result<(), CliError> {
+pub fn run(args: SinkArgs) -> Running {
+    Box::pin(execute(args))
+}
+
+async fn execute(args: SinkArgs) -> Result<(), CliError> {
     match args.command {
         SinkCommand::List(args) => list(&args).await,
         SinkCommand::Create(args) => made::create(&args).await,

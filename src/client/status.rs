@@ -11,6 +11,7 @@ use super::error::CliError;
 use super::output::{ListOutput, Table, json_line, json_pretty, plain, print, shown, when};
 use super::resource::{Column, table};
 use super::sink::columns::SINKS;
+use crate::Running;
 use wire::{ActCountsData, HoldData, RendererData, StatusData};
 
 /// Arguments of `headgate status`.
@@ -90,7 +91,11 @@ fn since(held: &HoldData) -> String {
 ///
 /// # Errors
 /// There are problems, or the daemon does not answer.
-pub async fn run(args: StatusArgs) -> Result<(), CliError> {
+pub fn run(args: StatusArgs) -> Running {
+    Box::pin(execute(args))
+}
+
+async fn execute(args: StatusArgs) -> Result<(), CliError> {
     let client = args.admin.client()?;
     let glance = Glance {
         status: client.get("/api/admin/status").await?,

@@ -10,6 +10,7 @@ use super::error::CliError;
 use super::output::{plain, when};
 use super::record::{NEW_STREAM, STREAM, Settings};
 use super::resource::{Column, ListArgs, Resource, declared};
+use crate::Running;
 use settings::Stream;
 use wire::StreamData;
 
@@ -125,7 +126,11 @@ const fn setting(heading: &'static str, name: &str) -> Column<StreamData> {
     Column::setting(heading, Stream::FIELDS, name, |one| &one.settings)
 }
 
-pub async fn run(args: StreamArgs) -> Result<(), CliError> {
+pub fn run(args: StreamArgs) -> Running {
+    Box::pin(execute(args))
+}
+
+async fn execute(args: StreamArgs) -> Result<(), CliError> {
     let streams = |admin| Resource::new(admin, "stream", "/api/admin/streams");
     match args.command {
         StreamCommand::List(args) => {

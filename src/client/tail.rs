@@ -20,6 +20,7 @@ use super::client::{AdminArgs, Client};
 use super::error::CliError;
 use super::output::{closed, note};
 use super::patience::WaitArgs;
+use crate::Running;
 use base::key::{self, KeyFormError};
 use wire::Status;
 
@@ -123,7 +124,11 @@ impl fmt::Debug for TailArgs {
 }
 
 /// Runs the verb. Ctrl-C or a closed pipe (`| head`) ends it, and neither is a failure.
-pub async fn run(args: TailArgs) -> Result<(), CliError> {
+pub fn run(args: TailArgs) -> Running {
+    Box::pin(execute(args))
+}
+
+async fn execute(args: TailArgs) -> Result<(), CliError> {
     if args.log {
         return follow_log(args).await;
     }

@@ -12,6 +12,7 @@ use super::connector::tool;
 use super::error::CliError;
 use super::output::{note, print, shown};
 use super::resource::{Resource, given};
+use crate::Running;
 use base::text::percent_encoded;
 use wire::TriggeredData;
 
@@ -35,7 +36,11 @@ pub struct TriggerArgs {
     admin: AdminArgs,
 }
 
-pub async fn run(args: TriggerArgs) -> Result<(), CliError> {
+pub fn run(args: TriggerArgs) -> Running {
+    Box::pin(execute(args))
+}
+
+async fn execute(args: TriggerArgs) -> Result<(), CliError> {
     let preset = tool::preset_of_daemon(&args.admin, &args.preset).await?;
     let body = given([
         ("preset", Some(preset.name.as_str().into())),

@@ -38,6 +38,7 @@ mod trial;
 pub mod trigger;
 mod unreadable;
 
+use std::any::Any;
 use std::ops::Deref;
 use std::pin::Pin;
 use std::sync::Arc;
@@ -248,18 +249,28 @@ impl Operator {
 }
 
 /// Runs a function that blocks. Boxed, so that the compiler does not look into what the function has for each handler
-/// that waits.
+/// that waits; and without its type, so that a task of the runtime is compiled once and not for each function.
 pub fn in_background<T: Send + 'static>(
     work: impl FnOnce() -> T + Send + 'static,
 ) -> Pin<Box<dyn Future<Output = T> + Send>> {
-    Box::pin(async move {
-        match tokio::task::spawn_blocking(work).await {
-            Ok(done) => done,
-            Err(error) => match error.try_into_panic() {
-                Ok(panic) => std::panic::resume_unwind(panic),
-                // Blocking work is cancelled only when the runtime ends, and this task with it.
-                Err(_) => std::future::pending().await,
-            },
+    let done = run(Box::new(|| Box::new(work())));
+    Box::pin(async {
+        match done.await.downcast() {
+            Ok(done) => *done,
+            Err(_) => unreachable!("it has the type of what `work` returns"),
         }
     })
+}
+
+type Done = Box<dyn Any + Send>;
+
+async fn run(work: Box<dyn FnOnce() -> Done + Send>) -> Done {
+    match tokio::task::spawn_blocking(work).await {
+        Ok(done) => done,
+        Err(error) => match error.try_into_panic() {
+            Ok(panic) => std::panic::resume_unwind(panic),
+            // Blocking work is cancelled only when the runtime ends, and this task with it.
+            Err(_) => std::future::pending().await,
+        },
+    }
 }

@@ -7,6 +7,7 @@
 
 use std::sync::Arc;
 
+use futures_util::future::BoxFuture;
 use wasmtime::{Store, UpdateDeadline};
 
 use super::host::Host;
@@ -70,7 +71,11 @@ impl Instance {
     ///
     /// # Errors
     /// See [`Failure`]; with the items that the guest settled before it failed.
-    pub async fn write(&mut self, batch: Batch) -> Result<Taken, NotTaken> {
+    pub fn write(&mut self, batch: Batch) -> BoxFuture<'_, Result<Taken, NotTaken>> {
+        Box::pin(self.write_all(batch))
+    }
+
+    async fn write_all(&mut self, batch: Batch) -> Result<Taken, NotTaken> {
         if self.operations.is_some() {
             return self.call(batch, Export::Operations).await;
         }
@@ -231,7 +236,14 @@ impl Plugin {
     ///
     /// # Errors
     /// The guest failed in its start-up code, or cannot work with the settings.
-    pub async fn start(&self, context: &SinkContext) -> Result<Instance, PluginError> {
+    pub fn start<'a>(
+        &'a self,
+        context: &'a SinkContext,
+    ) -> BoxFuture<'a, Result<Instance, PluginError>> {
+        Box::pin(self.start_one(context))
+    }
+
+    async fn start_one(&self, context: &SinkContext) -> Result<Instance, PluginError> {
         let failed = |source| self.not_started(source);
         let mut store = self.store(context);
         let starting = async {
@@ -266,7 +278,14 @@ impl Plugin {
     ///
     /// # Errors
     /// The guest failed in its start-up code, or in its description.
-    pub async fn describe(&self, context: &SinkContext) -> Result<Descriptor, PluginError> {
+    pub fn describe<'a>(
+        &'a self,
+        context: &'a SinkContext,
+    ) -> BoxFuture<'a, Result<Descriptor, PluginError>> {
+        Box::pin(self.describe_one(context))
+    }
+
+    async fn describe_one(&self, context: &SinkContext) -> Result<Descriptor, PluginError> {
         let mut store = self.store(context);
         let describing = async {
             let instance = self.pre.instantiate_async(&mut store).await;

@@ -6,6 +6,7 @@
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
+use futures_util::future::BoxFuture;
 use sqlx::postgres::{PgArguments, PgRow};
 use sqlx::query::Query;
 use sqlx::{Connection, PgConnection, Postgres};
@@ -74,7 +75,14 @@ impl Connections {
     ///
     /// # Errors
     /// The database's.
-    pub async fn all(
+    pub fn all<'a>(
+        &'a self,
+        query: Query<'a, Postgres, PgArguments>,
+    ) -> BoxFuture<'a, Result<Vec<PgRow>, DatabaseError>> {
+        Box::pin(self.ask(query))
+    }
+
+    async fn ask(
         &self,
         query: Query<'_, Postgres, PgArguments>,
     ) -> Result<Vec<PgRow>, DatabaseError> {

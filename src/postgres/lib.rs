@@ -28,6 +28,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 
 use futures_util::StreamExt as _;
+use futures_util::future::BoxFuture;
 use futures_util::stream::FuturesUnordered;
 use sqlx::postgres::PgConnectOptions;
 use sqlx::{AssertSqlSafe, ConnectOptions, Connection as _, PgConnection};
@@ -198,8 +199,8 @@ impl Database {
     ///
     /// # Errors
     /// What each server said.
-    pub async fn connect(&self) -> Result<PgConnection, DatabaseError> {
-        Ok(self.connect_to_primary().await?.0)
+    pub fn connect(&self) -> BoxFuture<'_, Result<PgConnection, DatabaseError>> {
+        Box::pin(async { Ok(self.connect_to_primary().await?.0) })
     }
 
     /// The same, and the server that it is to.

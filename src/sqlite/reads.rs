@@ -6,12 +6,14 @@
 //! **Invariant**: a read whose caller is gone ends, and its connection serves the next one. Two reads never share a
 //! connection.
 
+use std::any::Any;
 use std::panic::resume_unwind;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
+use futures_util::future::BoxFuture;
 use rusqlite::{Connection, Error, OptionalExtension as _, Params, Row, ffi};
 use tokio::sync::Semaphore;
 
@@ -23,6 +25,10 @@ const CACHE_KIB: i64 = 1_000;
 const STATEMENTS_MAX: usize = 64;
 /// A connection that nobody has used for this time is closed when another one is given back.
 const IDLE_TIME_MAX: Duration = Duration::from_secs(60);
+
+/// What a read gives: a result of its own type.
+type Done = Box<dyn Any + Send>;
+type Work = Box<dyn FnOnce(&Connection) -> Done + Send>;
 
 /// Read-only connections of a file, opened when they are needed.
 #[derive(Debug)]
@@ -65,26 +71,38 @@ impl Readers {
         T: Send + 'static,
         E: From<Error> + Send + 'static,
     {
-        let turn = Arc::clone(&self.turns).acquire_owned().await;
-        let turn = turn.map_err(|_| closed())?;
-        let (idle, current) = (Arc::clone(&self.idle), Arc::new(Current::default()));
-        let caller = Caller(Arc::clone(&current));
-        let read = tokio::task::spawn_blocking(move || {
-            let reader = idle.take()?;
-            let done = match current.begin(&reader) {
-                true => work(&reader.connection),
-                false => Err(closed().into()),
-            };
-            current.end();
-            idle.give_back(reader);
-            drop(turn);
-            done
-        });
-        let read = read.await;
-        drop(caller);
-        read.unwrap_or_else(|error| match error.try_into_panic() {
-            Ok(panic) => resume_unwind(panic),
-            Err(_) => Err(closed().into()),
+        let done: Done = self
+            .run(Box::new(|connection| Box::new(work(connection))))
+            .await?;
+        // It is what `work` gave.
+        (done.downcast()).map_or_else(|_| Err(closed().into()), |done: Box<Result<T, E>>| *done)
+    }
+
+    /// Runs a read without its type, in a box: what waits for a connection and for its end is compiled once, and not for
+    /// each read in each package that has it polled.
+    fn run(&self, work: Work) -> BoxFuture<'_, Result<Done, Error>> {
+        Box::pin(async move {
+            let turn = Arc::clone(&self.turns).acquire_owned().await;
+            let turn = turn.map_err(|_| closed())?;
+            let (idle, current) = (Arc::clone(&self.idle), Arc::new(Current::default()));
+            let caller = Caller(Arc::clone(&current));
+            let read = tokio::task::spawn_blocking(move || {
+                let reader = idle.take()?;
+                let done = match current.begin(&reader) {
+                    true => Ok(work(&reader.connection)),
+                    false => Err(closed()),
+                };
+                current.end();
+                idle.give_back(reader);
+                drop(turn);
+                done
+            });
+            let read = read.await;
+            drop(caller);
+            read.unwrap_or_else(|error| match error.try_into_panic() {
+                Ok(panic) => resume_unwind(panic),
+                Err(_) => Err(closed()),
+            })
         })
     }
 
