@@ -31,6 +31,7 @@ impl Daemon {
         self.in_box(Box::pin(shutdown))
     }
 
+    /// Not generic, so that the end of a daemon is compiled once.
     fn in_box(self, shutdown: BoxFuture<'_, ()>) -> BoxFuture<'_, Result<(), DaemonError>> {
         Box::pin(self.run_until(shutdown))
     }
