@@ -74,7 +74,7 @@ impl Readers {
         let done: Done = self
             .run(Box::new(|connection| Box::new(work(connection))))
             .await?;
-        // It is what `work` gave.
+        // It always has this type: it is what `work` gave.
         (done.downcast()).map_or_else(|_| Err(closed().into()), |done: Box<Result<T, E>>| *done)
     }
 
